@@ -61,7 +61,7 @@ class Shown(MemorySystemAdapter):  # type: ignore[misc]  # the benchmark is unty
         return RememberOutcome.REDACTED if found.secrets and self._scrub else RememberOutcome.STORED
 
     def recall(self, key: str) -> Any | None:
-        """Return what stands in the text that a model is given."""
+        """Return the memory if the text for a model contains it."""
         if key not in self._ids:
             return None
         identity = self._ids[key]

@@ -56,7 +56,7 @@ def test_an_encrypted_store_costs_little_more(tmp_path: Path) -> None:
 
 
 def _costs(folder: Path, size: int, rounds: int) -> dict[str, dict[str, float]]:
-    """Return seconds by what is done and the kind of store."""
+    """Return seconds by operation and kind of store."""
     records = [*data.sealed(data.entries(size))]
     appending = dict.fromkeys(_KEYS, float("inf"))
     for turn in range(rounds):

@@ -158,7 +158,7 @@ def _find(store: Store) -> str:
 
 
 def _fill(store: Store, count: int, first: int = 0) -> None:
-    """Found banks, many in one transaction: each is made in a store of its own before."""
+    """Create banks, many in one transaction: each is made in its own store first."""
     numbers = iter(range(first, count))
     while some := [*islice(numbers, GROUP)]:
         made = [_founded(f"bank {number}") for number in some]

@@ -30,7 +30,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 def test_requests_are_answered_and_their_cost_is_measured(own_home: Path) -> None:
     """The work of the benchmarks below, once, on a small input."""
     del own_home
-    bench_recall._fill_home(FEW)  # noqa: SLF001 - a benchmark beside this one
+    bench_recall._fill_home(FEW)  # noqa: SLF001 - another benchmark
     with _serving("1") as server:
         load = _put_under_load(server, 20, 5, 1.5)
         _require_in_order(load)
@@ -127,7 +127,7 @@ def _put_under_load(found: Server, readers: int, writers: int, seconds: float) -
 
 
 def _require_in_order(load: Load) -> None:
-    """Require that all were answered, or told when to come again."""
+    """Require that all requests were answered, or refused with a time to retry."""
     answers = {name.split()[1] for name in load.statuses}
     assert answers <= {"200", "201", "503"}, load.statuses
     assert (load.unsaid, load.broken) == (0, 0)
@@ -136,7 +136,7 @@ def _require_in_order(load: Load) -> None:
 
 
 def _missing(server: Server, load: Load) -> list[str]:
-    """Return what was acknowledged and is not there."""
+    """Return the acknowledged entries that do not exist."""
     stored = set[str]()
     with server.client() as client:
         after = None

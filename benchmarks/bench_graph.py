@@ -100,11 +100,11 @@ def _measure(folder: Path, server: str, size: int, name: str) -> dict[str, dict[
         seconds[kind] = times
         loads.append([*_loaded(kind, times, 3 * size), single * 1000])
         if store.traits.traversal:
-            hops.append([kind, *_walked(rows, _walker(ledger), reached)])
+            hops.append([kind, *_walk_times(rows, _walker(ledger), reached)])
         store.close()
         if kind in raw_hops:
             ask = raw_hops[kind](folder / f"raw-{kind}")
-            hops.append([f"{kind}, raw", *_walked(rows, ask, reached)])
+            hops.append([f"{kind}, raw", *_walk_times(rows, ask, reached)])
     assert all(answer == ways[0] for ways in reached.values() for answer in ways)
     _report(name, size, loads, hops)
     return seconds
@@ -183,7 +183,7 @@ def _raw(kind: str, folder: Path, server: str, rows: Graph) -> float:
 
 
 def _export(ledger: Ledger, path: Path) -> None:
-    """Take everything out into a signed file, proved as it is read."""
+    """Export everything into a signed file, verified as it is read."""
     with ledger.reading() as view, ArtifactBuilder() as builder:
         collect_records(
             view,
@@ -217,10 +217,10 @@ def _walker(ledger: Ledger) -> Callable[[str, int], set[str]]:
     return ask
 
 
-def _walked(
+def _walk_times(
     rows: Graph, ask: Callable[[str, int], set[str]], reached: dict[Any, list[set[str]]]
 ) -> list[float]:
-    """Return the medians of each number of hops, and note what was reached."""
+    """Return the medians of each number of hops, and record the reached nodes."""
     medians = []
     for starts in (rows.sparse, rows.dense):
         ask(starts[0], 1)

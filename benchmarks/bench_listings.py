@@ -250,7 +250,7 @@ def test_every_listing_is_measured_or_has_a_reason_not_to_be() -> None:
 def test_every_listing_prints_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The work of the benchmark below, once, on a small input."""
     home = _home(tmp_path, monkeypatch, 10 * TINY)
-    gc.freeze()  # collecting what all earlier tests left would take a minute
+    gc.freeze()  # collecting the garbage of earlier tests would take a minute
     try:
         for name, (whole, little) in MEASURED.items():
             if name == "agent list":

@@ -116,14 +116,14 @@ def _without(line: bytes, name: str) -> bytes:
     return msgspec.json.encode(value, order="sorted")
 
 
-def test_the_papers_operations_run_on_a_few_entries(tmp_path: Path) -> None:
+def test_the_papers_operations_run_on_few_entries(tmp_path: Path) -> None:
     """Writing, reading and checking every hash, in JSON and CBOR."""
     assert _latency(tmp_path, 20, rounds=1).keys() == PAPER.keys()
 
 
 @pytest.mark.prove
 @pytest.mark.timeout(600)
-def test_the_papers_latency_table_for_this_implementation(tmp_path: Path) -> None:
+def test_the_latency_table_of_the_paper(tmp_path: Path) -> None:
     """Milliseconds, for the reader; the assertion is that ten thousand entries scale."""
     small, large = _latency(tmp_path, MIX), _latency(tmp_path, 10_000)
     report(

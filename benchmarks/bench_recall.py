@@ -176,7 +176,7 @@ def test_every_store_finds_the_same_share_of_evidence(tmp_path: Path) -> None:
         ),
     )
     assert min(shares.values()) > 0
-    assert max(shares.values()) < 1  # else nothing is compared
+    assert max(shares.values()) < 1  # otherwise nothing is compared
     assert max(shares.values()) - min(shares.values()) <= STORES_BOUND
 
 
@@ -333,7 +333,7 @@ def _spread(times: list[float]) -> list[float]:
 
 
 def _warm(ledger: Ledger, queries: list[str], embedders: Embedders | None = None) -> list[float]:
-    """Return the processor time of each question, with a view of its own."""
+    """Return the processor time of each query, with a separate view."""
     times = []
     for text in queries:
         start = time.process_time()
@@ -416,9 +416,9 @@ print(time.process_time(), sum(spent))
 
 
 def _verified(words: tuple[str, ...], home: Path) -> tuple[float, float]:
-    """Return the processor time of a program, and its ratio to what is left without verifying."""
+    """Return the processor time of a program, and its ratio to the time without verification."""
     command, measured = [sys.executable, "-c", _PROGRAM.format(words=words)], []
-    run(command, home)  # remembers what it verified
+    run(command, home)  # caches what it verified
     for _ in range(3 * ROUNDS):
         whole, verifying = map(float, run(command, home).output.split()[-2:])
         measured.append((whole, whole / (whole - verifying)))
@@ -564,7 +564,7 @@ def _question_set(conversations: int, *, turns: int, questions: int) -> Question
 
 
 def _natural(count: int) -> Iterator[str]:
-    """Yield questions such as people ask about someone, in eight to fourteen words."""
+    """Yield questions that people ask about someone, in eight to fourteen words."""
     chance = random.Random(23)  # noqa: S311
     words, weights = _vocabulary()
     for _ in range(count):

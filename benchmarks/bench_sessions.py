@@ -28,7 +28,7 @@ MOST_TURNS_BYTES = 2_000_000
 
 @contextmanager
 def _bank(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenBank]:
-    """Open a bank in a home of its own."""
+    """Open a bank in its own home."""
     monkeypatch.setenv("SATCHEL_HOME", str(folder))
     settings = load_settings()
     with open_bank_for_writing(settings, None, lambda: signing_key(settings)[0]) as bank:
@@ -48,7 +48,7 @@ def _bytes(bank: OpenBank) -> int:
 def _forks(
     bank: OpenBank, messages: int, forks: int
 ) -> tuple[dict[str, float], tuple[int, int], int]:
-    """Fork a session many times beside bare commits; return seconds, sizes and bytes a fork."""
+    """Fork a session many times and commit as often; return seconds, sizes and bytes per fork."""
     source = begin(bank, NewSession(name="long"), _messages(messages))
     ids = [one.id for one in messages_of(bank, source.session)]
     before = _bytes(bank)
@@ -116,7 +116,7 @@ def test_ten_thousand_messages_are_read_in_little_memory(
             record(bank, session, [message])
         turns = _bytes(bank) - before
     with _bank(tmp_path, monkeypatch) as bank:
-        sum(1 for _ in messages_of(bank, session))  # what is made once for each bank
+        sum(1 for _ in messages_of(bank, session))  # made once for each bank
         tracemalloc.start()
         count = sum(1 for _ in messages_of(bank, begun.session))
         peak = tracemalloc.get_traced_memory()[1]

@@ -75,8 +75,7 @@ def places(sources: Path, names: Sequence[str]) -> list[str]:
     """Return where the parameters of an operation are written out.
 
     In the interfaces a class with such fields, a signature, a call or a dictionary with such keys;
-    elsewhere a class whose fields are options. What is within another that counts does not count
-    again.
+    elsewhere a class whose fields are options. A place within another one does not count.
     """
     lines = list[str]()
     for path in sorted(sources.rglob("*.py")):

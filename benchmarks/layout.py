@@ -66,7 +66,7 @@ class Layout:
         return ".".join(parts).removesuffix(".__init__")
 
     def modules(self) -> list[str]:
-        """Return the names of what is no package."""
+        """Return the names of modules that are not packages."""
         return [name for name, path in self.names.items() if path.name != "__init__.py"]
 
     def imports(self) -> Iterator[tuple[str, str]]:

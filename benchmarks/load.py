@@ -36,7 +36,7 @@ class Load:
 
 
 class _Client:
-    """One connection, kept open for as long as the server does."""
+    """One connection, open until the server closes it."""
 
     def __init__(self, port: int, load: Load, kind: str) -> None:
         self._port = port

@@ -48,10 +48,10 @@ def run(command: Sequence[str | Path], home: Path | None = None) -> Ran:
 
     Args:
         command: The program and its arguments.
-        home: A folder for keys and state of its own.
+        home: A folder for its keys and state.
 
     Raises:
-        RuntimeError: If it fails; the message is what it said.
+        RuntimeError: If it fails; the message is its output.
     """
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     # An installed package is compiled, as the peers are.
@@ -117,7 +117,7 @@ def _proportional_bytes(process: int) -> int:
 
 
 def satchel(*arguments: str | Path, home: Path) -> Ran:
-    """Run the ``satchel`` command as a process of its own."""
+    """Run the ``satchel`` command as a separate process."""
     return run([sys.executable, "-m", "satchel", *arguments], home)
 
 

@@ -166,7 +166,7 @@ def _judge(
     judged: Judged,
     classes: list[str],
 ) -> None:
-    """Ask a conversation all of its questions in every way, and add what was measured."""
+    """Run all questions of a conversation with every method, and add the results."""
     rankings = {"FTS5": _fts5(conversation), "bm25s": _bm25s(conversation)}
     with conversation_bank(conversation, None) as bank:
         rankings["satchel words"] = _satchel(bank, conversation)

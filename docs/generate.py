@@ -290,7 +290,7 @@ def mutation_rows() -> list[str]:
         "recomputed, as an attacker without the key can. About one edit in twenty has no effect,",
         "such as replacing a character with itself, and is not counted. `make check` tries a few",
         "hundred edits, `make prove` all. Each byte flipped and each truncation:",
-        "`hostile/test_flips_and_cuts.py`.",
+        "`hostile/test_corruption.py`.",
         "",
     ]
     rows += ["| edited part | edits | detected by Satchel | detected by the SDK | tests |"]

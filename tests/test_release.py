@@ -1,6 +1,6 @@
-"""A release: what is built is reproducible, installs without a compiler, and is listed in an SBOM.
+"""A release: builds are reproducible, install without a compiler, and are listed in an SBOM.
 
-``make prove`` runs what installs packages. The installs use ``uv``, at the versions that
+``make prove`` runs the tests that install packages. They use ``uv``, with the versions that
 constraints.txt locks.
 """
 
@@ -30,14 +30,14 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 EXTRAS = sorted(PROJECT["project"]["optional-dependencies"])
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
-"""Those that are tested, where this machine has them."""
+"""Tested versions, as far as this machine has them."""
 
 HINTS = re.compile(r"satchel\[([a-z0-9,-]+)\]")
 
 
 @cache
 def interpreter(version: str) -> Path | None:
-    """Return an interpreter of a version: one on PATH, or one that pyenv has."""
+    """Return an interpreter of a version, from PATH or from pyenv."""
     name = f"python{version}"
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     candidates = [Path(found)] if (found := shutil.which(name)) else []
@@ -53,8 +53,8 @@ def interpreter(version: str) -> Path | None:
     return None
 
 
-def tree(folder: Path) -> Path:
-    """Copy what git tracks, as it is now, with the time of the copy as the files' time."""
+def copy_tree(folder: Path) -> Path:
+    """Copy the tracked files in their present state, with new modification times."""
     names = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -86,7 +86,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def release(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build a release as RELEASING.md says."""
+    """Build a release as described in RELEASING.md."""
     folder = tmp_path_factory.mktemp("release")
     subprocess.run(
         [tools, "-m", "release.build", folder], cwd=ROOT, check=True, capture_output=True
@@ -94,8 +94,8 @@ def release(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def uv(tools: Path, *arguments: str | Path, path: Path | None = None) -> str:
-    """Run uv; with a PATH that has no compiler where one is given."""
+def run_uv(tools: Path, *arguments: str | Path, path: Path | None = None) -> str:
+    """Run uv; with a PATH that has no compiler, if one is given."""
     bare = {} if path is None else {"PATH": str(path), "CC": "false", "CXX": "false"}
     done = subprocess.run(
         [tools, "-m", "uv", "--quiet", *arguments],
@@ -112,16 +112,16 @@ def install(tools: Path, python: Path, folder: Path, requirement: str, *more: st
     """Install into a new environment from wheels only; return its Python."""
     empty = folder / "no-compilers"
     empty.mkdir()
-    uv(tools, "venv", "--python", python, folder / "environment")
+    run_uv(tools, "venv", "--python", python, folder / "environment")
     installed = folder / "environment" / "bin" / "python"
     locked = ("--constraint", ROOT / "constraints.txt", "--only-binary", ":all:")
-    uv(tools, "pip", "install", "--python", installed, *locked, *more, requirement, path=empty)
-    uv(tools, "pip", "check", "--python", installed)
+    run_uv(tools, "pip", "install", "--python", installed, *locked, *more, requirement, path=empty)
+    run_uv(tools, "pip", "check", "--python", installed)
     return installed
 
 
 def remember_and_recall(command: list[str | Path], home: Path) -> None:
-    """Store a memory and find it, in a home of its own, outside of the sources."""
+    """Store a memory and recall it, in an empty home, outside of the sources."""
     home.mkdir()
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
@@ -146,8 +146,8 @@ def remember_and_recall(command: list[str | Path], home: Path) -> None:
     assert "Ada drinks tea" in run("recall", "tea")
 
 
-def test_every_extra_that_a_hint_or_a_page_names_is_declared() -> None:
-    """A hint such as "pip install 'satchel[http]'" is of no use if there is no such extra."""
+def test_every_extra_named_in_hints_and_pages_is_declared() -> None:
+    """A hint such as "pip install 'satchel[http]'" needs that extra."""
     named = {
         (path.relative_to(ROOT).as_posix(), extra)
         for path in [*ROOT.glob("*.*"), *sorted(ROOT.glob("src/**/*")), *ROOT.glob("docs/*/*")]
@@ -160,8 +160,8 @@ def test_every_extra_that_a_hint_or_a_page_names_is_declared() -> None:
     assert [(path, extra) for path, extra in named if extra not in EXTRAS] == []
 
 
-def test_the_lowest_python_is_that_of_the_classifiers() -> None:
-    """``requires-python`` and the classifiers agree."""
+def test_requires_python_matches_the_classifiers() -> None:
+    """The lowest version of both is the same."""
     prefix = "Programming Language :: Python :: 3."
     minors = [
         int(each.removeprefix(prefix))
@@ -179,7 +179,7 @@ REPOSITORY = "https://example.org/owner/satchel"
 def test_the_published_package_has_absolute_links_and_the_urls_of_the_project(
     tmp_path: Path,
 ) -> None:
-    """On a package index a relative link leads nowhere; each absolute one names a file."""
+    """Relative links would not work on a package index; each absolute one names a file."""
     copy = write_published_tree(ROOT, tmp_path / "copy", REPOSITORY)
 
     wheel, source = build(copy, tmp_path / "dist")
@@ -208,7 +208,7 @@ def test_the_published_package_has_absolute_links_and_the_urls_of_the_project(
 
 
 def test_only_relative_links_become_absolute() -> None:
-    """Anchors of the same page and whole addresses stay as they are."""
+    """Anchors and absolute addresses stay."""
     text = "[a](docs/a.md#b) ![i](docs/i.png) [here](#there) [out](https://example.org/x)"
 
     assert absolute_links(text, REPOSITORY, "v1") == (
@@ -218,8 +218,8 @@ def test_only_relative_links_become_absolute() -> None:
 
 
 @pytest.mark.parametrize("address", ["", "owner/name", "http://example.org/a", "https://x", "a\nb"])
-def test_an_address_that_is_no_repository_is_refused(address: str, tmp_path: Path) -> None:
-    """Nothing is copied for it."""
+def test_an_invalid_repository_address_is_refused(address: str, tmp_path: Path) -> None:
+    """Nothing is copied."""
     with pytest.raises(ValueError, match="not the HTTPS address"):
         write_published_tree(ROOT, tmp_path / "copy", address)
 
@@ -227,13 +227,13 @@ def test_an_address_that_is_no_repository_is_refused(address: str, tmp_path: Pat
 
 
 @pytest.mark.prove
-def test_two_builds_of_one_tree_are_the_same_bytes(tools: Path, tmp_path: Path) -> None:
-    """In folders of different names, at different times, with different permissions for files."""
+def test_two_builds_of_a_tree_are_identical(tools: Path, tmp_path: Path) -> None:
+    """In folders of different names, at different times, with different file permissions."""
     digests = []
     for name, mask in (("one", 0o022), ("a-longer-name", 0o077)):
         before = os.umask(mask)
         try:
-            copy = tree(tmp_path / name)
+            copy = copy_tree(tmp_path / name)
             for path in copy.rglob("*"):
                 os.utime(path, (1_700_000_000 + mask, 1_700_000_000 + mask))
         finally:
@@ -255,10 +255,10 @@ def test_two_builds_of_one_tree_are_the_same_bytes(tools: Path, tmp_path: Path) 
 
 
 @pytest.mark.prove
-def test_a_wheel_from_the_source_distribution_is_that_of_the_tree(
+def test_a_wheel_from_the_source_distribution_equals_that_of_the_tree(
     tools: Path, release: Path, tmp_path: Path
 ) -> None:
-    """The source distribution has all that a build needs."""
+    """The source distribution is complete."""
     (source,) = release.glob("*.tar.gz")
     with tarfile.open(source) as archive:
         archive.extractall(tmp_path, filter="data")
@@ -278,10 +278,10 @@ def test_a_wheel_from_the_source_distribution_is_that_of_the_tree(
 @pytest.mark.prove
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kind", ["wheel", "source"])
-def test_it_installs_without_a_compiler(
+def test_the_package_installs_without_a_compiler(
     version: str, kind: str, tools: Path, release: Path, tmp_path: Path
 ) -> None:
-    """Dependencies come as wheels; the source distribution is built, with nothing compiled."""
+    """Dependencies come as wheels; the source distribution compiles nothing."""
     python = interpreter(version)
     if python is None:
         pytest.skip(f"no Python {version} on this machine")
@@ -298,9 +298,9 @@ def test_it_installs_without_a_compiler(
 def test_all_dependencies_have_wheels_for_each_python(
     version: str, tools: Path, tmp_path: Path
 ) -> None:
-    """Also for a Python that this machine does not have: the versions are only resolved."""
+    """Also for a Python that is not installed here: versions are resolved only."""
     target = tmp_path / "requirements.txt"
-    uv(
+    run_uv(
         *(tools, "pip", "compile", "--python-version", version, "--only-binary", ":all:"),
         *(ROOT / "pyproject.toml", "--output-file", target, "--no-header"),
     )
@@ -314,7 +314,7 @@ def test_all_dependencies_have_wheels_for_each_python(
 @pytest.mark.prove
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_each_extra_installs_alone(extra: str, tools: Path, release: Path, tmp_path: Path) -> None:
-    """An extra needs no other one, and takes nothing away from the rest."""
+    """An extra requires no other one, and breaks nothing."""
     (wheel,) = release.glob("*.whl")
 
     installed = install(
@@ -326,7 +326,7 @@ def test_each_extra_installs_alone(extra: str, tools: Path, release: Path, tmp_p
 
 @pytest.mark.prove
 def test_uvx_runs_the_wheel(tools: Path, release: Path, tmp_path: Path) -> None:
-    """As ``uvx satchel`` does, with nothing installed."""
+    """Without an installation."""
     (wheel,) = release.glob("*.whl")
     command: list[str | Path] = [
         tools,
@@ -344,7 +344,7 @@ def test_uvx_runs_the_wheel(tools: Path, release: Path, tmp_path: Path) -> None:
 
 @pytest.mark.prove
 def test_the_sbom_lists_each_locked_dependency(release: Path) -> None:
-    """At its version and with its package URL; nothing in it names this machine."""
+    """With version and package URL, and without names of this machine."""
     (path,) = release.glob("*.cdx.json")
     text = path.read_text("utf-8")
     bill = json.loads(text)
@@ -371,7 +371,7 @@ def _normalized(name: str) -> str:
 
 
 @pytest.mark.prove
-def test_the_checksums_are_those_of_the_files(release: Path) -> None:
+def test_the_checksums_match_the_files(release: Path) -> None:
     """``sha256sum --check`` accepts them."""
     done = subprocess.run(
         ["sha256sum", "--check", "--strict", "SHA256SUMS"],
@@ -387,7 +387,7 @@ def test_the_checksums_are_those_of_the_files(release: Path) -> None:
 
 @pytest.fixture
 def changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return an empty folder of fragments, beside which the changelog is written."""
+    """An empty folder of fragments; the changelog is written beside it."""
     folder = tmp_path / "changes"
     folder.mkdir()
     (folder / "README.md").write_text("not a fragment")
@@ -418,7 +418,7 @@ def test_the_changelog_has_the_fragments_by_kind(
     run_changelog(monkeypatch, "--check")
 
 
-def test_a_changelog_that_lacks_a_fragment_is_reported(
+def test_a_changelog_without_a_fragment_is_reported(
     changes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``--check`` fails until it is written again."""
@@ -432,7 +432,7 @@ def test_a_changelog_that_lacks_a_fragment_is_reported(
 def test_a_release_moves_the_fragments_into_a_section(
     changes: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A later section stands above it; its notes can be printed."""
+    """Newer sections come first; the notes of a release can be printed."""
     (changes / "a.added.md").write_text("The first thing.\n")
     run_changelog(monkeypatch, "--release", "0.1.0")
     assert [path.name for path in changes.iterdir()] == ["README.md"]
@@ -459,8 +459,8 @@ def test_a_fragment_of_an_unknown_kind_is_refused(
         run_changelog(monkeypatch)
 
 
-def test_each_action_is_pinned_or_named_in_the_workflow() -> None:
-    """By commit, except for those of which the head of the file says that they are not."""
+def test_each_action_of_the_workflow_is_pinned() -> None:
+    """By commit, except those that the head of the file lists."""
     text = (ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8")
     used = re.findall(r"uses: (\S+)@(\S+)", text)
 

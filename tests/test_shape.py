@@ -1,4 +1,4 @@
-"""The naming rules of modules, errors and what is committed."""
+"""Naming rules of modules, classes and errors, and of committed files."""
 
 import re
 from collections import Counter
@@ -52,7 +52,7 @@ IDIOM = re.compile(
     r"_?(Asked|Beside|Brought|Carried|Drawn|Found|Given|Gone|Held|Kept|Leaving|Left|Meant|Said|Seen"
     r"|Taken|Told|Wanted|Works)"
 )
-"""Class names that say nothing of what a value is."""
+"""Class names that do not describe a value."""
 
 
 def test_modules_are_named_with_nouns() -> None:
@@ -74,12 +74,12 @@ def test_class_names_are_nouns_of_the_field() -> None:
 
 
 def test_variables_have_specific_names() -> None:
-    """No ``found``, ``one`` or ``there`` that is used beyond three lines."""
+    """No ``found``, ``one`` or ``there`` over more than three lines."""
     assert [f"{path}:{line} {name}" for path, line, name in layout().vague_variables()] == []
 
 
-def test_a_public_class_name_is_used_once() -> None:
-    """But for the awaited twins of public classes, and the record that is a bank's first leaf."""
+def test_public_class_names_are_unique() -> None:
+    """Except for asynchronous variants, and for the record that is a bank's first leaf."""
     others = {
         name: [module for module in modules if module != "satchel.api.asynchronous"]
         for name, modules in layout().classes().items()
@@ -89,21 +89,21 @@ def test_a_public_class_name_is_used_once() -> None:
 
 
 def test_rooms_do_not_import_each_other() -> None:
-    """The order is in ``pyproject.toml``; here it is only that there is one."""
+    """The order is in ``pyproject.toml``; this test requires that there is one."""
     rooms = layout().rooms()
 
     assert [pair for pair in rooms if pair[::-1] in rooms] == []
 
 
-def test_a_folder_has_three_modules_or_is_a_module() -> None:
-    """The web page is a folder of files that are no modules."""
+def test_a_folder_has_at_least_three_modules() -> None:
+    """The files of the web page are not modules."""
     folders = Counter(p.parent for p in layout().files if p.name != "__init__.py")
 
     assert {p.name for p, count in folders.items() if count < 3} == set()
 
 
-def test_an_operation_is_read_in_few_files(tmp_path: Path) -> None:
-    """The number of files whose functions a command calls only shrinks."""
+def test_a_command_runs_functions_of_few_files(tmp_path: Path) -> None:
+    """The number of files for each command may only shrink."""
     files = {
         name: len({file for file, _ in functions}) for name, functions in traced(tmp_path).items()
     }
@@ -112,15 +112,15 @@ def test_an_operation_is_read_in_few_files(tmp_path: Path) -> None:
     assert {name: count for name, count in files.items() if count > FILES_OF[name] + slow} == {}
 
 
-def test_a_file_is_as_long_as_its_subject_and_no_longer() -> None:
-    """Up to 800 lines; the exceptions are named."""
+def test_a_file_has_at_most_800_lines() -> None:
+    """With named exceptions."""
     lines = {p: p.read_text("utf-8").count("\n") for p in layout().files}
 
     assert {p.name for p, count in lines.items() if count > LONGEST} == LONG_FILES
 
 
-def test_no_module_has_a_name_that_says_nothing() -> None:
-    """A newcomer finds a room by its name."""
+def test_no_module_has_a_generic_name() -> None:
+    """Such as ``util`` or ``core``."""
     assert [p for p in _SRC.rglob("*.py") if p.stem.strip("_") in _BANNED] == []
 
 
@@ -131,8 +131,8 @@ def test_every_module_has_a_docstring() -> None:
     assert not first.match('import re\n\n"""Too late."""\n')
 
 
-def test_every_error_is_in_one_tree_with_a_code_of_its_own() -> None:
-    """Codes are stable and unique; every exit status is one of the documented ones."""
+def test_every_error_has_a_unique_code() -> None:
+    """And a documented exit status."""
     found = list(_below(errors.SatchelError))
     codes = [cls.code for cls in found]
 
@@ -151,8 +151,8 @@ def test_every_exported_name_resolves() -> None:
     assert [name for name in satchel.__all__ if getattr(satchel, name, None) is None] == []
 
 
-def test_nothing_committed_names_a_machine() -> None:
-    """No absolute path of somebody's machine is in the sources, docs or settings."""
+def test_no_committed_file_contains_a_path_of_a_machine() -> None:
+    """Neither sources, docs nor settings."""
     path = re.compile(r"(?<![\w.])/(?:work|root|home/\w+|farm|Users/\w+)/")
     kept = [
         p

@@ -147,7 +147,7 @@ def _at(address: str) -> Any:
 
 
 def postgres_make(address: str, count: int) -> None:
-    """Fill a store in a database, made where there is none."""
+    """Fill a store in a database, created if it is missing."""
     with _at(address) as store:
         store.setup()
         _fill(store, count)

@@ -16,7 +16,7 @@ _DIMENSIONS = 32
 
 
 class Embedder:
-    """Gives each text a vector of its own, and asks nobody."""
+    """Gives each text its own vector, without a network."""
 
     def embed(self, text: str, *_: Any, **__: Any) -> list[float]:
         """Return 32 numbers made from the text's hash."""

@@ -18,7 +18,7 @@ _USERS = ("ada", "bo", "cy")
 
 
 class Embedder:
-    """Gives each text a vector of its own, and asks nobody."""
+    """Gives each text its own vector, without a network."""
 
     def embed(self, text: str, *_: Any, **__: Any) -> list[float]:
         """Return eight numbers made from the text's hash."""

@@ -1,6 +1,6 @@
 """Redacts with the real Presidio, without a network; prints its findings and the redacted text.
 
-The packages of the environment that started it stand behind its own.
+The packages of the calling environment are appended to its path.
 """
 
 import json
@@ -14,7 +14,7 @@ def _refused(*_: Any, **__: Any) -> Any:
 
 
 def main(location: str, *texts: str) -> None:
-    """Remember texts in a bank, redact it, and print what is in it then."""
+    """Remember texts in a bank, redact it, and print its content."""
     socket.socket.connect = socket.getaddrinfo = _refused  # type: ignore[method-assign]
     import satchel
 

@@ -652,7 +652,7 @@ class StoreDamagedError(StoreError):
 
 
 class SlotTakenError(SatchelError):
-    """Another record is current for the same thing."""
+    """Another current record has the same key or origin."""
 
     code: ClassVar[str] = "slot.taken"
     http_status: ClassVar[int] = 409
@@ -679,7 +679,7 @@ class ChangedError(SatchelError):
 
 
 class UsageError(SatchelError):
-    """The request makes no sense. Nothing was read or written."""
+    """The request is not valid. Nothing was read or written."""
 
     code: ClassVar[str] = "usage"
     exit_status: ClassVar[int] = 2

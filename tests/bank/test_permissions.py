@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 from bank_kit import filled, keep, owner, texts
+from missing_store_kit import delete_store
 from token_kit import HOLDER, SEMANTIC, WORKING, chain_of, held, later, may
-from vanished_kit import delete_store
 
 import satchel
 from satchel.admin.statistics import stats
@@ -110,7 +110,6 @@ NO_CHECK_NEEDED = {
     "check": PURE,
     "how_to_trust": PURE,
     "unique_tags": PURE,
-    "parse_moment": PURE,
     "other_page": PURE,
     "page_of": PURE,
     "plan_page": PURE,
@@ -217,8 +216,8 @@ NO_CHECK_NEEDED = {
 }
 """Why a function that interfaces call needs no check of its own.
 
-``tests/cli/test_narrow_tokens.py`` and ``tests/http/test_narrow_tokens.py`` call every command,
-route and tool with a token that lacks the permission.
+``tests/cli/test_token_permissions.py`` and ``tests/http/test_token_permissions.py`` call every
+command, route and tool with a token that lacks the permission.
 """
 
 

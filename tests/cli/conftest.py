@@ -1,4 +1,4 @@
-"""The command line, run inside this process or as a process of its own."""
+"""The command line, run in this process or in a separate one."""
 
 import io
 import json
@@ -19,8 +19,8 @@ MEM0 = [{"id": "1", "memory": "likes tea"}, {"id": "2", "memory": "lives in æ±ä
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    """What a command left behind."""
+class CommandResult:
+    """Exit status and output of a command."""
 
     status: int
     out: str
@@ -28,16 +28,16 @@ class Ran:
 
     @property
     def json(self) -> Any:
-        """What it printed, which must be one JSON value."""
+        """Standard output, parsed as one JSON value."""
         return json.loads(self.out)
 
     @property
     def error(self) -> Any:
-        """The error it printed, which must be the only line of JSON on stderr."""
+        """The error on standard error, which must be one line of JSON."""
         return json.loads(self.err)["error"]
 
 
-Run = Callable[..., Ran]
+Run = Callable[..., CommandResult]
 
 
 @pytest.fixture
@@ -45,23 +45,23 @@ def satchel(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     """Run a command in this process; its standard input is empty."""
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
 
-    def call(*arguments: str | Path) -> Ran:
+    def call(*arguments: str | Path) -> CommandResult:
         capsys.readouterr()
         status = run([str(argument) for argument in arguments])
         found = capsys.readouterr()
-        return Ran(status, found.out, found.err)
+        return CommandResult(status, found.out, found.err)
 
     return call
 
 
-def _hear_interrupts() -> None:
-    """Undo what a shell does to programs in its background: they ignore interrupts."""
+def _restore_interrupts() -> None:
+    """Reset SIGINT, which a shell ignores for programs in its background."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture
 def process() -> Callable[..., "subprocess.Popen[bytes]"]:
-    """Start a command as a process of its own."""
+    """Start a command as a separate process."""
 
     def start(*arguments: str | Path, **options: Any) -> "subprocess.Popen[bytes]":
         environment = {**os.environ, **options.pop("env", {})}
@@ -70,7 +70,7 @@ def process() -> Callable[..., "subprocess.Popen[bytes]"]:
         return subprocess.Popen(
             command,
             env=environment,
-            preexec_fn=_hear_interrupts,  # noqa: PLW1509 - it only restores a signal
+            preexec_fn=_restore_interrupts,  # noqa: PLW1509 - it only restores a signal
             **{**pipes, **options},
         )
 
@@ -87,7 +87,7 @@ def mem0(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def sealed(satchel: Run, mem0: Path, tmp_path: Path) -> Path:
-    """A file sealed with the default key of this test's home."""
+    """A file sealed with the default key of the test's home."""
     path = tmp_path / "memory.pam.jsonl"
     assert satchel("convert", mem0, path).status == 0
     return path

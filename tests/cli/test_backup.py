@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def configured(satchel: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def destination(satchel: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A bank with a memory, and a destination in the configuration."""
     file = tmp_path / "satchel.toml"
     where = tmp_path / "backups"
@@ -28,9 +28,11 @@ def configured(satchel: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return where
 
 
-def test_a_backup_is_made_drilled_and_restored(satchel: Run, configured: Path, home: Path) -> None:
-    """What came later gives way when that is said, and is kept."""
-    del configured
+def test_a_backup_is_created_drilled_and_restored(
+    satchel: Run, destination: Path, home: Path
+) -> None:
+    """Later records are replaced only with a flag, and kept in a safety backup."""
+    del destination
     ran = satchel("backup", "run")
     assert ran.status == 0
     assert "1 bank, 3 records" in ran.out
@@ -49,7 +51,7 @@ def test_a_backup_is_made_drilled_and_restored(satchel: Run, configured: Path, h
     safety = listed.out.splitlines()[-1].split()[0]
     again = satchel("backup", "restore", safety, "--into", home / "s.db")
     assert again.status == 0
-    assert "tracked separately" in again.err  # this machine has given that up, and looks at it
+    assert "tracked separately" in again.err  # this machine accepted its loss before
     assert "likes coffee" in satchel("--store", home / "s.db", "list").out
     assert "likes coffee" not in satchel("list").out
     assert "ok" in satchel("doctor").out
@@ -61,20 +63,22 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_destination_that_fails_is_heard_of(satchel: Run, configured: Path) -> None:
-    """By the exit status and by ``doctor``, until a run is good."""
-    configured.write_text("in the way")
+def test_a_failed_backup_is_reported_by_exit_status_and_doctor(
+    satchel: Run, destination: Path
+) -> None:
+    """Until a run succeeds."""
+    destination.write_text("in the way")
     ran = satchel("backup", "run")
     assert ran.status != 0
     assert "failed" in ran.err
     assert satchel("doctor").status == 1
-    configured.unlink()
+    destination.unlink()
     assert satchel("backup", "run", "--json").json["made"][0]["written"] > 0
     assert satchel("doctor").status == 0
 
 
-def test_python_has_the_same(configured: Path, tmp_path: Path) -> None:
-    """Plain and awaited."""
+def test_python_runs_backups_as_the_command_does(destination: Path, tmp_path: Path) -> None:
+    """Synchronous and asynchronous."""
     backups = library.Backups()
     made = backups.run().made[0]
     assert made.verified
@@ -87,8 +91,8 @@ def test_python_has_the_same(configured: Path, tmp_path: Path) -> None:
 
     async def awaited() -> int:
         other = aio.Backups(store=tmp_path / "a.db")
-        await other.run(destinations=configured)
-        return len(await other.list(destinations=configured))
+        await other.run(destinations=destination)
+        return len(await other.list(destinations=destination))
 
     assert asyncio.run(awaited()) == 2
     (tmp_path / "file").write_text("")

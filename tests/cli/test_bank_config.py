@@ -1,4 +1,4 @@
-"""What holds for a bank: shown, changed, carried as a document, and obeyed."""
+"""``satchel bank config``: settings of a bank are shown, changed, exported and applied."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ unknown = st.dictionaries(texts.map("x_{}".format), values, max_size=2)
 
 @st.composite
 def documents(draw: st.DrawFn) -> dict[str, Any]:
-    """Return a document with members of a later version all over it."""
+    """Return a document with unknown members at every level."""
     name = draw(texts)
     own = {**draw(profiles), **draw(unknown), "profile": name}
     profile = {"name": name, "settings": {**draw(profiles), **draw(unknown)}, **draw(unknown)}
     return {**draw(unknown), CONFIG_MARK: 1, "settings": own, "profile": profile}
 
 
-def a_bank() -> OpenBank:
+def new_bank() -> OpenBank:
     """Return a bank in memory."""
     store = InMemoryStore()
     ledger = Ledger.create(store, owner=OWNER, writer=WRITER)
@@ -68,12 +68,12 @@ def a_bank() -> OpenBank:
 
 @given(document=documents())
 @settings(max_examples=25)
-def test_a_document_goes_in_and_out_byte_for_byte(document: dict[str, Any]) -> None:
-    """Also what no version here understands, wherever it stands; and the schema takes it."""
+def test_a_bank_configuration_round_trips_byte_for_byte(document: dict[str, Any]) -> None:
+    """With members of later versions at every level; the schema accepts it."""
     with TemporaryDirectory() as folder:
         path, again = Path(folder) / "in.json", Path(folder) / "out.json"
         path.write_bytes(canonical(document) + b"\n")
-        bank = a_bank()
+        bank = new_bank()
 
         assert apply_config(bank, path).is_changed
         assert not apply_config(bank, path).is_changed
@@ -101,11 +101,11 @@ def test_a_document_goes_in_and_out_byte_for_byte(document: dict[str, Any]) -> N
         f'{{"{CONFIG_MARK}": 1}} x',
     ],
 )
-def test_what_is_no_bank_configuration_is_refused(tmp_path: Path, text: str) -> None:
-    """With the file named, and nothing changed."""
+def test_an_invalid_bank_configuration_is_refused(tmp_path: Path, text: str) -> None:
+    """The error names the file, and nothing changes."""
     path = tmp_path / "a.json"
     path.write_text(text)
-    bank = a_bank()
+    bank = new_bank()
     with bank.ledger.reading() as view:
         before = view.head.size
 
@@ -117,8 +117,8 @@ def test_what_is_no_bank_configuration_is_refused(tmp_path: Path, text: str) -> 
         assert view.head.size == before
 
 
-def test_settings_are_set_shown_and_taken_away(satchel: Run) -> None:
-    """With where each comes from; one that is not known names the nearest."""
+def test_bank_settings_are_set_shown_and_removed(satchel: Run) -> None:
+    """With the origin of each; an unknown setting gets a suggestion."""
     satchel("init")
     ran = satchel("bank", "config", "set", "default", "recall_limit=3", "description=mine")
     assert (ran.status, "recall_limit  3  (bank)" in ran.out) == (0, True)
@@ -131,10 +131,10 @@ def test_settings_are_set_shown_and_taken_away(satchel: Run) -> None:
     assert satchel("bank", "config", "set", "default", "nothing").status == 2
 
 
-def test_the_file_wins_over_the_bank_and_the_bank_over_its_profile(
+def test_the_configuration_file_overrides_the_bank_and_the_bank_its_profile(
     satchel: Run, tmp_path: Path
 ) -> None:
-    """The operator of a machine has the last word there."""
+    """The operator of a machine has precedence."""
     satchel("init")
     satchel("bank", "config", "set", "default", "recall_limit=3", "on_conflict=rename")
     config = tmp_path / "satchel.toml"
@@ -150,8 +150,8 @@ def test_the_file_wins_over_the_bank_and_the_bank_over_its_profile(
     assert shown["origins"]["recall_budget"] == "profile p"
 
 
-def test_settings_are_obeyed(satchel: Run, tmp_path: Path) -> None:
-    """What is recalled, scrubbed, imported and exported; an option still wins."""
+def test_commands_apply_bank_settings(satchel: Run, tmp_path: Path) -> None:
+    """To recall, scrubbing, import and export; an option has precedence."""
     satchel("init")
     for number in range(4):
         satchel("remember", f"tea number {number}")
@@ -178,7 +178,7 @@ def test_settings_are_obeyed(satchel: Run, tmp_path: Path) -> None:
     assert SECRET not in out.read_text()
 
 
-def test_settings_are_part_of_a_copy_of_the_bank(satchel: Run, tmp_path: Path) -> None:
+def test_a_copy_of_a_bank_includes_its_settings(satchel: Run, tmp_path: Path) -> None:
     """They are in its log."""
     satchel("init")
     satchel("bank", "config", "set", "default", "recall_limit=3")
@@ -188,8 +188,8 @@ def test_settings_are_part_of_a_copy_of_the_bank(satchel: Run, tmp_path: Path) -
     assert shown["settings"] == {"recall_limit": 3}
 
 
-def test_python_has_the_same_two_calls_sync_and_async(tmp_path: Path) -> None:
-    """A path in a program is its own choice; with roots, one outside them is refused."""
+def test_python_imports_and_exports_bank_configuration(tmp_path: Path) -> None:
+    """Any path without roots; a path outside the roots is refused."""
     path = tmp_path / "a.json"
     path.write_bytes(canonical({CONFIG_MARK: 1, "settings": {"recall_limit": 4}}))
     with Satchel.open(tmp_path / "a.db") as satchel:
@@ -210,9 +210,9 @@ def test_python_has_the_same_two_calls_sync_and_async(tmp_path: Path) -> None:
     assert (tmp_path / "b.json").read_bytes() == path.read_bytes() + b"\n"
 
 
-def test_what_a_later_version_set_has_no_effect_and_stays(tmp_path: Path) -> None:
-    """A document that is not understood does not stop the bank from being used."""
-    bank = a_bank()
+def test_settings_of_later_versions_are_ignored_and_preserved(tmp_path: Path) -> None:
+    """An unknown document does not make the bank unusable."""
+    bank = new_bank()
     later = {CONFIG_MARK: 1, "settings": {"recall_limit": 5, "x_new": [1]}}
     (tmp_path / "a.json").write_bytes(canonical(later))
     apply_config(bank, tmp_path / "a.json")

@@ -1,4 +1,4 @@
-"""``satchel code``, and the code that is recalled along with memories."""
+"""``satchel code``, and code symbols in recall."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ APP = {
 
 @pytest.fixture
 def app(satchel: Run, tmp_path: Path) -> Path:
-    """A bank with memories of code, and the source tree that they speak of."""
+    """A bank with memories of code, and the source tree they refer to."""
     for text in (
         "fetch_rates must be retried: the bank answers slowly",
         "Ada prefers tea",
@@ -42,10 +42,8 @@ def app(satchel: Run, tmp_path: Path) -> Path:
     return written(tmp_path / "app-src", APP)
 
 
-def test_a_recalled_memory_that_names_a_function_shows_its_signature_and_callers(
-    satchel: Run, app: Path
-) -> None:
-    """Remembered before the code was read; shown as soon as it was."""
+def test_recall_shows_signature_and_callers_of_a_named_function(satchel: Run, app: Path) -> None:
+    """For a memory that is older than the code index."""
     assert "def fetch_rates" not in satchel("recall", "slowly").out
     assert satchel("code", "index", app).status == 0
     ran = satchel("recall", "slowly")
@@ -58,17 +56,15 @@ def test_a_recalled_memory_that_names_a_function_shows_its_signature_and_callers
     assert code["callers"] == ["report (app/main.py:6)"]
 
 
-def test_a_memory_that_is_written_after_the_code_was_read_has_it_too(
-    satchel: Run, app: Path
-) -> None:
-    """Whichever comes last makes the link."""
+def test_a_memory_newer_than_the_code_index_is_linked_to_code(satchel: Run, app: Path) -> None:
+    """The link is created by whichever comes last."""
     assert satchel("code", "index", app).status == 0
     assert satchel("remember", "report() is run at noon").status == 0
     assert "def report() -> None" in satchel("recall", "noon").out
 
 
 def test_a_link_to_missing_code_is_dropped(satchel: Run, app: Path) -> None:
-    """With the next look at the tree; and the new signature is shown where it changed."""
+    """On the next index run; a changed signature is updated."""
     assert satchel("code", "index", app).status == 0
     changed = APP["app/rates.py"].replace("retries: int = 3", "timeout: float")
     written(app, {"app/rates.py": changed})
@@ -79,22 +75,22 @@ def test_a_link_to_missing_code_is_dropped(satchel: Run, app: Path) -> None:
     assert "fetch_rates(" not in satchel("recall", "slowly").out
 
 
-def test_a_memory_that_names_a_file_shows_what_is_in_it(satchel: Run, app: Path) -> None:
+def test_recall_shows_symbols_of_a_named_file(satchel: Run, app: Path) -> None:
     """By the end of its path."""
     assert satchel("code", "index", app).status == 0
     assert "class Rates" in satchel("recall", "generated").out
 
 
-def test_recall_without_code_is_as_it_was(satchel: Run, app: Path) -> None:
-    """Where that is asked for, and where nothing of code is named."""
+def test_recall_without_code_is_unchanged(satchel: Run, app: Path) -> None:
+    """With ``--no-code``, and for memories that name no code."""
     before = satchel("recall", "tea", "--json").json["memories"]
     assert satchel("code", "index", app).status == 0
     assert satchel("recall", "tea", "--json").json["memories"] == before
     assert "def " not in satchel("recall", "slowly", "--no-code").out
 
 
-def test_code_takes_what_memories_leave_of_a_budget(satchel: Run, app: Path) -> None:
-    """Memories first; what does not fit is left out whole, and counted."""
+def test_code_uses_the_budget_that_memories_leave(satchel: Run, app: Path) -> None:
+    """Symbols that do not fit are omitted as a whole, and counted."""
     assert satchel("code", "index", app).status == 0
     alone = satchel("recall", "slowly", "--no-code", "--json").json["tokens"]
     small = satchel("recall", "slowly", "--budget", str(alone + 5), "--json").json
@@ -106,8 +102,8 @@ def test_code_takes_what_memories_leave_of_a_budget(satchel: Run, app: Path) -> 
     assert "code omitted" in satchel("recall", "slowly", "--budget", str(alone + 5)).err
 
 
-def test_damaged_code_does_not_keep_memories_from_being_recalled(satchel: Run, app: Path) -> None:
-    """A note says what to do."""
+def test_recall_works_with_a_damaged_code_index(satchel: Run, app: Path) -> None:
+    """A note names the repair."""
     assert satchel("code", "index", app).status == 0
     with configured_store(load_settings()) as store, store.writing() as writing:
         (bank,) = writing.banks()
@@ -120,8 +116,8 @@ def test_damaged_code_does_not_keep_memories_from_being_recalled(satchel: Run, a
     assert "called by report" in satchel("recall", "slowly").out
 
 
-def test_questions_are_answered_as_edges(satchel: Run, app: Path) -> None:
-    """CALLS, INHERITS, IMPORTS, METHOD_OF, each with how it was found."""
+def test_code_query_returns_edges(satchel: Run, app: Path) -> None:
+    """CALLS, INHERITS, IMPORTS and METHOD_OF, each with how it was resolved."""
     assert satchel("code", "index", app, "--name", "app").status == 0
     assert satchel("code", "index", SAMPLES / "java", "--name", "java").status == 0
 
@@ -147,8 +143,8 @@ def test_questions_are_answered_as_edges(satchel: Run, app: Path) -> None:
     assert [one["text"][:11] for one in shown[0]["memories"]] == ["fetch_rates"]
 
 
-def test_symbols_are_listed_by_name_file_and_kind(satchel: Run, app: Path) -> None:
-    """Each narrows the others."""
+def test_code_query_filters_symbols_by_name_file_and_kind(satchel: Run, app: Path) -> None:
+    """Filters are combined."""
     assert satchel("code", "index", app).status == 0
 
     def names(*words: str) -> list[str]:
@@ -164,8 +160,8 @@ def test_symbols_are_listed_by_name_file_and_kind(satchel: Run, app: Path) -> No
     assert names("--name", "nothing") == []
 
 
-def test_calls_that_are_not_certain_are_listed_as_such(satchel: Run, tmp_path: Path) -> None:
-    """With what they may be; what is not known is kept by its name."""
+def test_ambiguous_calls_are_listed_with_candidates(satchel: Run, tmp_path: Path) -> None:
+    """An unresolved call keeps its name."""
     folder = written(
         tmp_path / "t",
         {
@@ -207,7 +203,7 @@ def test_calls_that_are_not_certain_are_listed_as_such(satchel: Run, tmp_path: P
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_cannot_be_done_is_refused_with_a_code(
+def test_invalid_code_commands_are_refused_with_a_code(
     satchel: Run,
     app: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -215,7 +211,7 @@ def test_what_cannot_be_done_is_refused_with_a_code(
     status: int,
     code: str,
 ) -> None:
-    """Nothing that was there is changed by it."""
+    """Nothing changes."""
     here = written(app.parent, {"file.py": "", "bad.scip": "no", "empty/a.txt": ""})
     written(here / "other" / "app-src", {"x.py": ""})
     monkeypatch.chdir(here)
@@ -226,8 +222,8 @@ def test_what_cannot_be_done_is_refused_with_a_code(
     assert satchel("code", "trees", "--json").json == before
 
 
-def test_a_bank_without_code_says_how_to_read_some(satchel: Run) -> None:
-    """Rather than that nothing was found."""
+def test_code_query_on_a_bank_without_code_names_code_index(satchel: Run) -> None:
+    """An error, not an empty result."""
     assert satchel("init").status == 0
     ran = satchel("code", "query", "--name", "x", "--json")
     assert (ran.status, ran.error["code"]) == (2, "code.unknown")
@@ -235,10 +231,10 @@ def test_a_bank_without_code_says_how_to_read_some(satchel: Run) -> None:
     assert satchel("code", "trees", "--json").json["trees"] == []
 
 
-def test_a_tree_is_read_again_under_its_name_wherever_it_is_now(
+def test_a_moved_source_tree_is_indexed_under_its_name(
     satchel: Run, app: Path, tmp_path: Path
 ) -> None:
-    """A checkout that was moved is the same tree when it is called so."""
+    """With the same ``--name`` it is the same tree."""
     assert satchel("code", "index", app, "--name", "rates").status == 0
     moved = app.rename(tmp_path / "elsewhere")
     done = satchel("code", "index", moved, "--name", "rates", "--json").json
@@ -246,8 +242,8 @@ def test_a_tree_is_read_again_under_its_name_wherever_it_is_now(
     assert len(satchel("code", "trees", "--json").json["trees"]) == 1
 
 
-def test_a_tree_that_is_dropped_leaves_nothing(satchel: Run, app: Path) -> None:
-    """Not before it is meant: a dry run only says what would go."""
+def test_code_drop_removes_everything_of_a_tree(satchel: Run, app: Path) -> None:
+    """A dry run only reports it."""
     assert satchel("code", "index", app).status == 0
     assert satchel("code", "drop", "app-src", "--dry-run").status == 0
     assert len(satchel("code", "trees", "--json").json["trees"]) == 1
@@ -257,8 +253,8 @@ def test_a_tree_that_is_dropped_leaves_nothing(satchel: Run, app: Path) -> None:
         assert reader.side(bank, "code/") == {}
 
 
-def test_a_scip_index_is_read_by_the_same_command(satchel: Run, tmp_path: Path) -> None:
-    """It is known by its ending, and named after the project that it is of."""
+def test_code_index_reads_a_scip_index(satchel: Run, tmp_path: Path) -> None:
+    """Recognized by its suffix, and named after its project."""
 
     def field(number: int, data: bytes) -> bytes:
         return bytes([number << 3 | 2, len(data)]) + data
@@ -276,7 +272,7 @@ def test_a_scip_index_is_read_by_the_same_command(satchel: Run, tmp_path: Path) 
 
 
 def test_escapes_in_source_code_do_not_reach_the_terminal(satchel: Run, tmp_path: Path) -> None:
-    """Attack: a docstring or a file name that rewrites the screen."""
+    """Attack: escape sequences in a docstring and in a file name."""
     nasty = "\x1b]0;owned\x07\x1b[2J"
     folder = written(
         tmp_path / "t", {f"a{nasty}.py": f'def show_it():\n    """{nasty}"""\n', "b.py": ""}

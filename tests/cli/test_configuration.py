@@ -1,7 +1,9 @@
-"""The configuration file, TOML or YAML: what is read, and how what is wrong is told."""
+"""``satchel config``: the configuration file, origins of settings, and errors."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.cli.conftest import Run
+
 
 TOML = """
 provider = "sqlite"
@@ -62,8 +65,8 @@ profiles:
 """
 
 
-def test_yaml_and_toml_are_read_by_the_same_model(tmp_path: Path) -> None:
-    """The same settings, whichever way they are written."""
+def test_yaml_and_toml_give_the_same_settings(tmp_path: Path) -> None:
+    """They are parsed into one model."""
     toml, yaml = tmp_path / "one.toml", tmp_path / "two.yaml"
     toml.write_text(TOML)
     yaml.write_text(YAML)
@@ -75,7 +78,7 @@ def test_yaml_and_toml_are_read_by_the_same_model(tmp_path: Path) -> None:
     assert one.options.banks["ada"].recall_limit == 3
 
 
-def test_what_is_written_as_toml_is_read_as_it_was(tmp_path: Path) -> None:
+def test_toml_round_trips(tmp_path: Path) -> None:
     """Names with dots and quotes, nested tables, lists of tables."""
     table = {
         "provider": 'say "hi"\x7f\n',
@@ -89,10 +92,10 @@ def test_what_is_written_as_toml_is_read_as_it_was(tmp_path: Path) -> None:
     assert read_file(path).table == table
 
 
-def test_astrocytes_configuration_is_read_and_unknown_keys_are_reported(
+def test_a_configuration_of_astrocyte_is_read_and_unknown_keys_are_reported(
     satchel: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What its pipeline alone needs is named, not refused; secrets are not shown."""
+    """Settings of its pipeline are named, not refused; secrets are not shown."""
     path = tmp_path / "astrocyte.yaml"
     path.write_text(ASTROCYTE)
     monkeypatch.setenv("PASSWORD", "hunter2")
@@ -147,10 +150,10 @@ def test_astrocytes_configuration_is_read_and_unknown_keys_are_reported(
         ("provider = 'mem0'\nprovider_config = {key = '${NOPE}'}", "provider_config", 2, None),
     ],
 )
-def test_errors_name_the_line_and_the_nearest_key(
+def test_configuration_errors_name_the_line_and_the_nearest_key(
     satchel: Run, tmp_path: Path, text: str, field: str, line: int | None, hint: str | None
 ) -> None:
-    """Status 2, the file, the key, the line, and what was meant."""
+    """Status 2, with file, key, line and suggestion."""
     path = tmp_path / "satchel.toml"
     path.write_text(text)
 
@@ -180,8 +183,8 @@ def test_errors_name_the_line_and_the_nearest_key(
         "a: 2026-13-45",
     ],
 )
-def test_yaml_that_is_more_than_plain_values_is_refused(tmp_path: Path, text: str) -> None:
-    """Attack: aliases that stand for billions of values, tags that run programs, endless depth."""
+def test_yaml_aliases_tags_and_deep_nesting_are_refused(tmp_path: Path, text: str) -> None:
+    """Attack: aliases that expand to billions of values, tags that run programs, deep nesting."""
     path = tmp_path / "satchel.yaml"
     path.write_text(text)
 
@@ -191,8 +194,8 @@ def test_yaml_that_is_more_than_plain_values_is_refused(tmp_path: Path, text: st
     assert caught.value.file == str(path)
 
 
-def test_a_name_that_looks_like_a_truth_value_is_a_name(tmp_path: Path) -> None:
-    """A bank in Norway, and a description that says yes."""
+def test_yaml_words_like_no_and_yes_are_strings(tmp_path: Path) -> None:
+    """A bank called ``no``, and a description ``yes``."""
     path = tmp_path / "satchel.yml"
     path.write_text("banks: {no: {description: yes, scrub_secrets: true}}")
 
@@ -201,8 +204,8 @@ def test_a_name_that_looks_like_a_truth_value_is_a_name(tmp_path: Path) -> None:
     assert (bank.description, bank.scrub_secrets) == ("yes", True)
 
 
-def test_a_configuration_of_a_gigabyte_is_not_read(tmp_path: Path) -> None:
-    """Attack: a file that fills the memory."""
+def test_a_configuration_of_one_gigabyte_is_not_read(tmp_path: Path) -> None:
+    """Attack: a file that exhausts memory."""
     path = tmp_path / "satchel.toml"
     with path.open("wb") as stream:
         stream.truncate(2**30)
@@ -211,8 +214,8 @@ def test_a_configuration_of_a_gigabyte_is_not_read(tmp_path: Path) -> None:
         load_settings(config=path)
 
 
-def test_environment_and_flag_win_over_the_provider_of_the_file(tmp_path: Path) -> None:
-    """Flag over environment over file; a provider in the environment wins over the file's store."""
+def test_flag_and_environment_override_the_provider_of_the_file(tmp_path: Path) -> None:
+    """Flag over environment over file; a provider variable overrides the file's store."""
     path = tmp_path / "satchel.toml"
     path.write_text(TOML)
     env = {"SATCHEL_STORE": "sqlite:///mine.db"}
@@ -227,10 +230,10 @@ def test_environment_and_flag_win_over_the_provider_of_the_file(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["satchel.toml", "satchel.yaml", "satchel.yml"])
-def test_the_platforms_file_may_be_either(
+def test_the_default_configuration_file_is_toml_or_yaml(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Whichever is there is read; the TOML one first."""
+    """TOML has precedence."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "satchel").mkdir()
     is_toml = name.endswith("toml")
@@ -242,8 +245,8 @@ def test_the_platforms_file_may_be_either(
     assert (found.file.name, found.options.keys.name) == (name, "mine")
 
 
-def test_the_line_of_a_key_is_found_in_any_spelling() -> None:
-    """Quoted, dotted, in a list of tables."""
+def test_line_of_finds_quoted_and_dotted_keys() -> None:
+    """Quoted, dotted, and in a list of tables."""
     text = '# x\n"a b".c = 1\n[t . "u"]\nv.w = 2 # [x]\n[[z]]\nq=1'
 
     lines = {path: line_of(text, path) for path in ("a b.c", "t.u", "t.u.v.w", "z", "z.q", "none")}
@@ -252,10 +255,10 @@ def test_the_line_of_a_key_is_found_in_any_spelling() -> None:
 
 
 @pytest.mark.parametrize("verb", ["export", "import", "migrate"])
-def test_a_missing_provider_package_is_an_error_and_not_ignored(
+def test_a_missing_provider_package_is_an_error(
     satchel: Run, tmp_path: Path, mem0: Path, verb: str
 ) -> None:
-    """Nothing is read from, or written to, the local store in its stead."""
+    """The local store is neither read nor written instead."""
     path = tmp_path / "satchel.toml"
     path.write_text('provider = "nonesuch"\nprovider_config = {path = "there"}')
     assert satchel("remember", "likes tea").status == 0
@@ -272,3 +275,109 @@ def test_a_missing_provider_package_is_an_error_and_not_ignored(
     assert "nonesuch" in ran.error["message"]
     assert not (tmp_path / "out.pam").exists()
     assert "likes tea" in satchel("list").out
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A configuration file that is used."""
+    path = tmp_path / "satchel.toml"
+    path.write_text("[verify]\nthreshold = 2\n")
+    monkeypatch.setenv("SATCHEL_CONFIG", str(path))
+    return path
+
+
+def origins(satchel: Run, *before: str) -> dict[str, tuple[object, str]]:
+    """Return the value and the origin of every setting."""
+    shown = satchel(*before, "config", "show", "--json").json["values"]
+    return {found["name"]: (found["value"], found["origin"]) for found in shown}
+
+
+@pytest.mark.usefixtures("config")
+def test_config_show_prints_the_origin_of_each_setting(
+    satchel: Run, tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flag over environment over file over default."""
+    monkeypatch.setenv("SATCHEL_LIMITS_TAGS", "7")
+    found = origins(satchel)
+    assert found["verify.threshold"] == (2, "file")
+    assert found["limits.tags"] == (7, "SATCHEL_LIMITS_TAGS")
+    assert found["limits.parents"] == (1024, "default")
+    assert found["home"] == (str(own_home), "SATCHEL_HOME")
+    other = str(tmp_path / "other")
+    assert origins(satchel, "--home", other)["home"] == (other, "flag")
+    monkeypatch.setenv("SATCHEL_VERIFY_THRESHOLD", "3")
+    assert origins(satchel)["verify.threshold"] == (3, "SATCHEL_VERIFY_THRESHOLD")
+    assert "SATCHEL_VERIFY_THRESHOLD" in satchel("config", "show").out
+
+
+def test_settings_take_effect(satchel: Run, sealed: Path, config: Path) -> None:
+    """Commands obey the configured values."""
+    assert satchel("verify", sealed).status == 3
+    config.write_text("[keys]\nname = 'work'\n")
+    assert satchel("convert", sealed.with_name("mem0.json"), sealed, "--overwrite").status == 0
+    assert {key["name"] for key in satchel("key", "list", "--json").json["keys"]} == {
+        "default",
+        "work",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("[nope]\nx = 1", "nope"),
+        ("[verify]\nnope = 1", "verify.nope"),
+        ("verify = 1", "verify"),
+        ("[verify]\nthreshold = 'two'", None),
+        ("[verify]\nthreshold = 0", "verify.threshold"),
+        ("[limits]\ntags = 1.5", None),
+        ("[limits]\ntags = true", None),
+        ("[keys]\nname = 5", None),
+        ("not toml", None),
+        ("[verify]\n[verify]", None),
+        ("x = '\\ud800'", None),
+    ],
+)
+def test_an_invalid_configuration_is_refused_with_file_and_field(
+    satchel: Run, config: Path, text: str, field: str | None
+) -> None:
+    """A misspelled setting is an error and is not ignored."""
+    config.write_text(text)
+    ran = satchel("doctor", "--json")
+    assert (ran.status, ran.error["code"], ran.out) == (2, "config.invalid", "")
+    assert ran.error.get("field") == field or field is None
+    assert ran.error.get("file", str(config)) == str(config)
+    assert "file" in ran.error or field
+
+
+@pytest.mark.parametrize("kind", ["bytes", "folder", "missing", "fifo"])
+def test_an_unreadable_configuration_is_refused(satchel: Run, config: Path, kind: str) -> None:
+    """A configuration file that is named must exist and be UTF-8 text."""
+    config.unlink()
+    if kind == "bytes":
+        config.write_bytes(b"\xff\xfe")
+    elif kind == "folder":
+        config.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(config)
+    ran = satchel("config", "show", "--json")
+    assert (ran.status, ran.error["code"]) == (2, "config.invalid")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("SATCHEL_VERIFY_THRESHOLD", "many"),
+        ("SATCHEL_VERIFY_THRESHOLD", "0"),
+        ("SATCHEL_VERIFY_THRESHOLD", ""),
+        ("SATCHEL_VERIFY_REQUIRE_FRESH", "maybe"),
+        ("SATCHEL_LIMITS_TAGS", "1.5"),
+    ],
+)
+def test_an_invalid_environment_variable_is_refused_by_name(
+    satchel: Run, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    """The error names the setting of the variable."""
+    monkeypatch.setenv(variable, value)
+    ran = satchel("doctor", "--json")
+    assert (ran.status, ran.error["code"]) == (2, "config.invalid")
+    assert ran.error["field"].upper().replace(".", "_") in variable

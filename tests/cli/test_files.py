@@ -1,4 +1,4 @@
-"""``satchel file`` from the command line."""
+"""``satchel file``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def test_a_file_is_written_read_edited_moved_and_deleted(satchel: Run) -> None:
-    """One after the other, each seen by the next."""
+    """Each command sees the result of the one before."""
     assert satchel("file", "ls").status == 4
     assert satchel("file", "write", "user/a.md", "likes tea\n", "--keep-versions").status == 0
     assert satchel("file", "edit", "user/a.md", "tea", "coffee", "--reason", "changed").status == 0
@@ -55,10 +55,10 @@ def test_a_file_is_written_read_edited_moved_and_deleted(satchel: Run) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_a_refusal_names_the_reason_and_changes_nothing(
+def test_a_refused_file_command_changes_nothing(
     satchel: Run, arguments: list[str], status: int, code: str
 ) -> None:
-    """With the exit status and code of what was wrong."""
+    """With exit status and code of the error."""
     assert satchel("file", "write", "a.md", "kept").status == 0
     ran = satchel("file", *arguments, "--json")
 
@@ -66,8 +66,8 @@ def test_a_refusal_names_the_reason_and_changes_nothing(
     assert satchel("file", "read", "a.md").out == "kept"
 
 
-def test_a_folder_is_taken_in_and_then_managed(satchel: Run, tmp_path: Path) -> None:
-    """A plain folder of notes becomes a store where it is."""
+def test_file_sync_imports_an_existing_folder(satchel: Run, tmp_path: Path) -> None:
+    """A plain folder of notes becomes a file store in place."""
     notes = tmp_path / "notes"
     (notes / "sub").mkdir(parents=True)
     (notes / "a.md").write_text("by hand")
@@ -83,10 +83,8 @@ def test_a_folder_is_taken_in_and_then_managed(satchel: Run, tmp_path: Path) -> 
     ]
 
 
-def test_a_rule_promotes_what_it_lets_through_and_names_the_rest(
-    satchel: Run, tmp_path: Path
-) -> None:
-    """Secrets, hidden signs, other people's text and what would replace other text stay."""
+def test_promote_with_a_rule_reports_the_files_it_skips(satchel: Run, tmp_path: Path) -> None:
+    """Secrets, hidden characters, other authors' files and existing targets are skipped."""
     root = tmp_path / "store"
     key = "sk-" + "ant-api03-" + "A1b2C3d4E5" * 9 + "-AAAAAAAA"
     with MemoryStore(root=root, read_only_prefixes=("memory/",)) as store:
@@ -116,7 +114,7 @@ def test_a_rule_promotes_what_it_lets_through_and_names_the_rest(
 
 
 def test_doctor_verifies_files_and_the_log_of_their_bank(satchel: Run) -> None:
-    """Sound, changed outside, not logged yet, and forged."""
+    """Valid, changed outside, not logged yet, and forged."""
     assert satchel("init", "ada").status == 0
     assert satchel("file", "write", "a.md", "x", "--file-store", "ada").status == 0
 
@@ -138,8 +136,8 @@ def test_doctor_verifies_files_and_the_log_of_their_bank(satchel: Run) -> None:
     assert satchel("doctor").status == 1
 
 
-def test_the_files_of_the_only_bank_are_meant(satchel: Run) -> None:
-    """Command line and Python look under one name; files of an earlier version are still found."""
+def test_file_commands_use_the_default_bank(satchel: Run) -> None:
+    """The command line and Python use the same files."""
     assert satchel("init", "assistant").status == 0
     with Satchel.open() as opened, opened.bank().files as files:
         files.write_text("notes/a.md", "from Python", actor="ada")
@@ -150,8 +148,8 @@ def test_the_files_of_the_only_bank_are_meant(satchel: Run) -> None:
         assert set(files.list_paths()) >= {"notes/a.md", "notes/b.md"}
 
 
-def test_a_command_that_reads_files_logs_nothing_in_the_bank(satchel: Run) -> None:
-    """What a program wrote in between is logged by the next command that writes."""
+def test_reading_files_appends_nothing_to_the_log(satchel: Run) -> None:
+    """Changes by other programs are logged by the next command that writes."""
     satchel("remember", "x", "--bank", "ada")
     satchel("file", "write", "a.md", "1", "--file-store", "ada")
     size = satchel("stats", "--bank", "ada", "--json").json["records"]

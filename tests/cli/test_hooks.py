@@ -1,4 +1,4 @@
-"""Hooks: a function, a command or a webhook is told of what was done, and can stop nothing."""
+"""Event hooks: functions, commands and webhooks are notified of operations."""
 
 from __future__ import annotations
 
@@ -28,29 +28,31 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
 UNSET, VARIABLE = "NOT_SET_HERE", "THE_SIGNING_SECRET"
-HEARD = "import sys; open(sys.argv[1], 'ab').write(sys.stdin.buffer.read())"
+RECORDER = "import sys; open(sys.argv[1], 'ab').write(sys.stdin.buffer.read())"
 
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    """Give a web server."""
+    """A web server that records requests."""
     found = Receiver()
     yield found
     found.close()
 
 
-def told(hook: HookSettings | Any, event: str = "on_import", **more: Any) -> Hooks:
-    """Tell one listener of one event, and wait."""
+def deliver_event(hook: HookSettings | Any, event: str = "on_import", **more: Any) -> Hooks:
+    """Deliver one event to one hook, and wait."""
     hooks = Hooks({event: [hook]})
     hooks.tell(event, bank=("blake3:aa", "ada"), ids=["x"], counts={"memories": 1}, **more)
     hooks.finish(30)
     return hooks
 
 
-def test_each_change_is_delivered(satchel: Run, tmp_path: Path, mem0: Path) -> None:
-    """Every event, over the command line, with ids and counts and nothing of the memory."""
-    heard = tmp_path / "heard"
-    command = json.dumps([sys.executable, "-c", HEARD, str(heard)])
+def test_each_event_of_the_command_line_is_delivered(
+    satchel: Run, tmp_path: Path, mem0: Path
+) -> None:
+    """Every event, with IDs and counts and without content."""
+    log = tmp_path / "log"
+    command = json.dumps([sys.executable, "-c", RECORDER, str(log)])
     config = tmp_path / "satchel.toml"
     lines = [f"[[hooks.{event}]]\ncommand = {command}" for event in EVENTS]
     config.write_text("\n".join(lines))
@@ -77,20 +79,20 @@ def test_each_change_is_delivered(satchel: Run, tmp_path: Path, mem0: Path) -> N
     new.write_text(f'store.address = "{tmp_path / "new.db"}"')
     run("migrate", "--from-config", config, "--to-config", new, "--no-switch")
 
-    events = [json.loads(line) for line in heard.read_bytes().splitlines()]
+    events = [json.loads(line) for line in log.read_bytes().splitlines()]
     assert {one["event"] for one in events} == set(EVENTS)
-    assert b"secret is" not in heard.read_bytes() + second.encode()
+    assert b"secret is" not in log.read_bytes() + second.encode()
     of_banks = [one for one in events if not one["event"].startswith("on_backup")]
     assert all(one["bank"].startswith("blake3:") and one["name"] == "default" for one in of_banks)
     assert next(one for one in events if one["event"] == "on_remember")["ids"] == [first]
     assert next(one for one in events if one["event"] == "on_import")["counts"]["added"] == 2
 
 
-def test_contents_are_included_only_on_request(tmp_path: Path) -> None:
-    """``include_content`` is of one hook, not of its neighbors."""
+def test_content_is_included_only_on_request(tmp_path: Path) -> None:
+    """``include_content`` is set per hook."""
     with_it, without = tmp_path / "with", tmp_path / "without"
     hooks = [
-        HookSettings(command=(sys.executable, "-c", HEARD, str(path)), include_content=include)
+        HookSettings(command=(sys.executable, "-c", RECORDER, str(path)), include_content=include)
         for path, include in ((with_it, True), (without, False))
     ]
     found = Hooks({"on_remember": hooks})
@@ -116,12 +118,12 @@ def test_contents_are_included_only_on_request(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_failing_hook_is_reported_and_counted_and_stops_nothing(
+def test_a_failing_hook_is_logged_and_counted(
     hook: HookSettings, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever is wrong with it; nothing that it says drives the terminal."""
+    """For every kind of failure; its output does not control the terminal."""
     with caplog.at_level(logging.WARNING):
-        hooks = told(hook)
+        hooks = deliver_event(hook)
 
     assert hooks.counts == (0, 1, 0)
     assert words in caplog.text
@@ -129,7 +131,7 @@ def test_a_failing_hook_is_reported_and_counted_and_stops_nothing(
 
 
 def test_a_write_succeeds_while_its_hook_fails(satchel: Run, tmp_path: Path) -> None:
-    """The memory is there, the status is 0."""
+    """The memory is stored, with status 0."""
     config = tmp_path / "satchel.toml"
     config.write_text('[[hooks.on_remember]]\ncommand = ["/nowhere/at/all"]')
 
@@ -139,8 +141,8 @@ def test_a_write_succeeds_while_its_hook_fails(satchel: Run, tmp_path: Path) -> 
     assert "likes tea" in satchel("list").out
 
 
-def test_a_function_that_never_ends_is_abandoned() -> None:
-    """Who ends waits no longer than he wants; what was not told is counted."""
+def test_a_hook_that_never_returns_is_abandoned() -> None:
+    """``finish`` returns after its timeout, and counts the event as dropped."""
     go, calls = threading.Event(), list[str]()
 
     def slow(event: Event) -> None:
@@ -155,8 +157,8 @@ def test_a_function_that_never_ends_is_abandoned() -> None:
     go.set()
 
 
-def test_events_that_nobody_can_take_are_dropped_and_counted() -> None:
-    """Attack: a hook that hangs while a million things are written must not take the memory."""
+def test_events_over_the_queue_limit_are_dropped_and_counted() -> None:
+    """Attack: a hanging hook while a million events occur does not exhaust memory."""
     go = threading.Event()
     hooks = Hooks({"on_import": [lambda _: go.wait(30)]})
 
@@ -167,13 +169,13 @@ def test_events_that_nobody_can_take_are_dropped_and_counted() -> None:
     go.set()
 
 
-def test_a_webhook_is_signed_over_its_time_and_body(
+def test_a_webhook_signature_covers_time_and_body(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A receiver who has the secret knows who sent it, and when."""
+    """A receiver with the secret can verify sender and time."""
     monkeypatch.setenv(VARIABLE, "s3cret")
 
-    hooks = told(HookSettings(webhook=receiver.address, secret_env=VARIABLE))
+    hooks = deliver_event(HookSettings(webhook=receiver.address, secret_env=VARIABLE))
 
     (headers, body), *rest = receiver.got
     at = headers["Satchel-Signature"].partition(",")[0].removeprefix("t=")
@@ -193,25 +195,25 @@ def test_a_webhook_is_signed_over_its_time_and_body(
         ([302], 3, 1, 0),
     ],
 )
-def test_a_webhook_is_tried_again_where_that_can_help(
+def test_a_webhook_is_retried_after_temporary_failures_only(
     receiver: Receiver, answers: list[int], retries: int, tries: int, delivered: int
 ) -> None:
-    """Not where the receiver says no; never at another address. It is the same delivery."""
+    """No retry after 4xx, and no redirect is followed. Retries have the same delivery ID."""
     receiver.answers = answers
 
-    hooks = told(HookSettings(webhook=receiver.address, retries=retries))
+    hooks = deliver_event(HookSettings(webhook=receiver.address, retries=retries))
 
     assert len(receiver.got) == tries
     assert hooks.counts == (delivered, 1 - delivered, 0)
     assert len({headers["Satchel-Delivery"] for headers, _ in receiver.got}) == 1
 
 
-def test_attack_a_command_gets_no_secret_of_the_environment(
+def test_attack_a_hook_command_reads_secrets_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Passphrases, keys, tokens, addresses with passwords, whatever they are called.
+    """Passphrases, keys, tokens and addresses with passwords are removed, under any name.
 
-    What says where things are it does get, and what the configuration names.
+    The command gets locations, and variables that the configuration names.
     """
     secrets = (
         *("SATCHEL_PASSPHRASE", "SATCHEL_SIGNING_KEY", "SATCHEL_ADMIN_TOKEN", "SATCHEL_TOKEN"),
@@ -230,7 +232,7 @@ def test_attack_a_command_gets_no_secret_of_the_environment(
     seen = tmp_path / "seen"
     text = f"import os, json; json.dump(dict(os.environ), open({str(seen)!r}, 'w'))"
 
-    told(HookSettings(command=(sys.executable, "-c", text), environment=("NAMED_FOR_IT",)))
+    deliver_event(HookSettings(command=(sys.executable, "-c", text), environment=("NAMED_FOR_IT",)))
 
     found = json.loads(seen.read_text())
     assert "hunter2" not in found.values()
@@ -240,15 +242,15 @@ def test_attack_a_command_gets_no_secret_of_the_environment(
 
 
 def test_python_hooks_are_called_and_their_errors_counted(tmp_path: Path) -> None:
-    """``Satchel.open(hooks=...)``; the write they are about succeeded."""
-    heard = list[Event]()
+    """``Satchel.open(hooks=...)``; the write succeeds."""
+    log = list[Event]()
 
     def fail(_: Event) -> None:
         raise ValueError("no")
 
-    with Satchel.open(tmp_path / "a.db", hooks={"on_remember": [heard.append, fail]}) as satchel:
+    with Satchel.open(tmp_path / "a.db", hooks={"on_remember": [log.append, fail]}) as satchel:
         done = satchel.bank().remember("likes tea")
-    assert [event.ids for event in heard] == [[done.id]]
+    assert [event.ids for event in log] == [[done.id]]
     assert satchel.hook_counts == (1, 1, 0)
     with pytest.raises(UsageError, match="no event"):
-        Satchel.open(tmp_path / "a.db", hooks={"on_rember": heard.append})
+        Satchel.open(tmp_path / "a.db", hooks={"on_rember": log.append})

@@ -1,4 +1,4 @@
-"""``satchel key import``: a key moves to another machine, and hostile files do not."""
+"""``satchel key import``: moving a key to another machine, and hostile key files."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from satchel.crypto.canonical import canonical
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cli.conftest import Ran, Run
+    from tests.cli.conftest import CommandResult, Run
 
-PASSPHRASE = "correct horse battery staple"  # noqa: S105 - not a secret of anybody
+PASSPHRASE = "correct horse battery staple"  # noqa: S105 - a test value
 
 
 @pytest.fixture
@@ -35,13 +35,13 @@ def second(tmp_path: Path) -> Path:
     return tmp_path / "second"
 
 
-def changed(file: Path, **members: object) -> None:
+def edit_members(file: Path, **members: object) -> None:
     """Replace members of a key file; None removes one."""
     content = json.loads(file.read_bytes()) | members
     file.write_bytes(canonical({name: part for name, part in content.items() if part is not None}))
 
 
-def refused(satchel: Run, home: Path, file: Path | str, *more: str) -> Ran:
+def import_refused(satchel: Run, home: Path, file: Path | str, *more: str) -> CommandResult:
     """Import a file that is refused; nothing is stored, and no secret is printed."""
     ran = satchel("--home", home, "key", "import", file, *more, "--json")
     assert ran.status not in (0, 1)
@@ -81,7 +81,7 @@ def test_an_exported_key_is_imported_on_a_second_machine_and_signs_there(
     assert [signer["key"] for signer in signers] == [ran.out.strip()]
 
 
-def test_with_its_key_a_backup_is_restored_and_written_to_on_a_second_machine(
+def test_an_imported_key_restores_a_backup_on_a_second_machine(
     satchel: Run, second: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first machine signs the backup with its writer key; the owner admits the second one."""
@@ -133,7 +133,7 @@ def test_a_key_is_imported_from_standard_input_under_another_name(
 def test_the_same_key_imported_again_changes_nothing(
     satchel: Run, exported: Path, second: Path
 ) -> None:
-    """Exit status 0; if its trust was not stored, because the first import was killed, it is."""
+    """Exit status 0; missing trust, as after an interrupted import, is added."""
     satchel("--home", second, "key", "import", exported)
     stored = second / "keys" / "laptop.key"
     before = (stored.read_bytes(), stored.stat().st_mtime_ns)
@@ -167,10 +167,10 @@ def test_a_protected_key_is_imported_only_with_its_passphrase(
         asked.setenv("SATCHEL_PASSPHRASE", PASSPHRASE)
         satchel("key", "create", "safe", "--passphrase")
         satchel("key", "export", "safe", "--secret", "-o", file)
-    assert refused(satchel, second, file).error["code"] == "key.refused"
+    assert import_refused(satchel, second, file).error["code"] == "key.refused"
     with monkeypatch.context() as asked:
         asked.setenv("SATCHEL_PASSPHRASE", "another")
-        assert "wrong" in refused(satchel, second, file).error["message"]
+        assert "wrong" in import_refused(satchel, second, file).error["message"]
     monkeypatch.setenv("SATCHEL_PASSPHRASE", PASSPHRASE)
     ran = satchel("--home", second, "key", "import", file, "--json")
     assert (ran.status, ran.json["protected"]) == (0, True)
@@ -186,7 +186,7 @@ def test_a_public_key_is_refused_with_the_command_that_trusts_it(
     for text in (public, json.loads(public)["key"], statement):
         exported.write_text(text)
         exported.chmod(0o644)
-        error = refused(satchel, second, exported).error
+        error = import_refused(satchel, second, exported).error
         assert (error["code"], "satchel key trust FILE" in error["hint"]) == (
             "input.malformed",
             True,
@@ -219,8 +219,8 @@ def test_a_key_file_with_a_wrong_member_is_refused(
 ) -> None:
     """Before anything is written; the secret is not in the error."""
     seed = json.loads(exported.read_bytes())["seed"]
-    changed(exported, **members)
-    ran = refused(satchel, second, exported)
+    edit_members(exported, **members)
+    ran = import_refused(satchel, second, exported)
     assert ran.error["code"] == code
     assert seed not in ran.err
 
@@ -235,12 +235,12 @@ def test_a_key_file_with_a_wrong_member_is_refused(
         (b"{" + b" " * 20_000 + b"}", "input.limit"),
     ],
 )
-def test_a_file_that_is_no_key_is_refused(
+def test_a_file_that_is_not_a_key_is_refused(
     satchel: Run, exported: Path, second: Path, content: bytes, code: str
 ) -> None:
-    """With the type of error that says why."""
+    """With the specific error."""
     exported.write_bytes(content)
-    assert refused(satchel, second, exported).error["code"] == code
+    assert import_refused(satchel, second, exported).error["code"] == code
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_another_kind_of_file_is_refused_for_its_content_not_its_mode(
     """The mode of a README does not matter."""
     exported.write_bytes(content)
     exported.chmod(0o644)
-    error = refused(satchel, second, exported).error
+    error = import_refused(satchel, second, exported).error
     assert (error["code"], "key export --secret" in error["hint"]) == ("input.malformed", True)
     assert "not a key file" in error["message"]
 
@@ -272,21 +272,19 @@ def test_a_damaged_key_file_that_others_may_read_is_refused_for_its_mode(
     ):
         exported.write_bytes(content)
         exported.chmod(0o644)
-        error = refused(satchel, second, exported).error
+        error = import_refused(satchel, second, exported).error
         assert (error["code"], "chmod 600" in error["hint"]) == ("key.refused", True)
         exported.chmod(0o600)
-        assert refused(satchel, second, exported).error["code"] == "input.malformed"
+        assert import_refused(satchel, second, exported).error["code"] == "input.malformed"
 
 
-def test_each_truncation_of_a_key_file_is_refused(
-    satchel: Run, exported: Path, second: Path
-) -> None:
-    """At a few places; a lost final newline is accepted."""
+def test_a_truncated_key_file_is_refused(satchel: Run, exported: Path, second: Path) -> None:
+    """At several positions; a missing final newline is accepted."""
     content = exported.read_bytes()
     seed = json.loads(content)["seed"]
     for size in (1, 20, len(content) // 2, len(content) - 2):
         exported.write_bytes(content[:size])
-        assert seed not in refused(satchel, second, exported).err
+        assert seed not in import_refused(satchel, second, exported).err
     exported.write_bytes(content[:-1])
     assert satchel("--home", second, "key", "import", exported).status == 0
 
@@ -309,22 +307,22 @@ def test_a_directory_a_pipe_and_a_missing_file_are_refused(
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for path in (pipe, tmp_path, exported.with_name("missing")):
-        assert refused(satchel, second, path).error["code"] == "input.unreadable"
+        assert import_refused(satchel, second, path).error["code"] == "input.unreadable"
 
 
-def test_a_key_file_that_others_may_read_is_refused(
+def test_a_key_file_that_other_users_can_read_is_refused(
     satchel: Run, exported: Path, second: Path
 ) -> None:
-    """As in the home; the hint restricts it."""
+    """The hint prints the ``chmod`` command."""
     exported.chmod(0o644)
-    error = refused(satchel, second, exported).error
+    error = import_refused(satchel, second, exported).error
     assert (error["code"], "chmod 600" in error["hint"]) == ("key.refused", True)
 
 
 def test_a_link_in_place_of_the_key_file_is_not_followed_for_writing(
     satchel: Run, exported: Path, second: Path, tmp_path: Path
 ) -> None:
-    """Neither a dangling one, nor one to a file of somebody else."""
+    """Neither a dangling link, nor one to another file."""
     (second / "keys").mkdir(mode=0o700, parents=True)
     elsewhere = tmp_path / "elsewhere"
     (second / "keys" / "laptop.key").symlink_to(elsewhere)

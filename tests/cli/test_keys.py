@@ -1,4 +1,4 @@
-"""Keys: made, listed, exported, replaced, trusted, revoked, and what verify says afterwards."""
+"""``satchel key``: create, list, export, rotate, trust and revoke, and verdicts of ``verify``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
-SECRET = "correct horse battery staple"  # noqa: S105 - not a secret of anybody
+SECRET = "correct horse battery staple"  # noqa: S105 - a test value
 
 
 def outcome(satchel: Run, path: Path, *more: str) -> tuple[str, int]:
@@ -27,8 +27,8 @@ def did(satchel: Run, name: str = "default") -> str:
     return str(satchel("key", "export", name).json["key"])
 
 
-def signed_anew(satchel: Run, mem0: Path, name: str, *more: str) -> Path:
-    """Return a file of its own, sealed now."""
+def sealed_file(satchel: Run, mem0: Path, name: str, *more: str) -> Path:
+    """Return a new file, sealed now."""
     path = mem0.with_name(name)
     assert satchel("convert", mem0, path, *more).status == 0
     return path
@@ -46,7 +46,7 @@ def test_the_first_signature_creates_a_key_and_reports_it(
 
 
 def test_a_key_is_created_listed_and_exported(satchel: Run) -> None:
-    """What others need is printed; the secret is not in it."""
+    """The public part is printed, without the secret."""
     made = satchel("key", "create", "laptop", "--role", "owner")
     assert made.out.strip() == did(satchel, "laptop")
     [line] = satchel("key", "list", "--json").json["keys"]
@@ -60,7 +60,7 @@ def test_a_key_is_created_listed_and_exported(satchel: Run) -> None:
     assert satchel("key", "create", "laptop").status == 5
 
 
-def test_the_advice_after_creating_a_key_is_a_command_that_works(
+def test_the_export_command_printed_by_key_create_works(
     satchel: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As it is printed."""
@@ -72,8 +72,8 @@ def test_the_advice_after_creating_a_key_is_a_command_that_works(
     assert "seed" in json.loads((tmp_path / "laptop.key.json").read_text())
 
 
-def test_a_secret_leaves_only_into_a_file_that_is_its_own(satchel: Run, tmp_path: Path) -> None:
-    """Never on a terminal, mode 0600, nothing replaced unasked."""
+def test_a_secret_key_is_exported_only_to_a_private_file(satchel: Run, tmp_path: Path) -> None:
+    """Never to a terminal; mode 0600; overwritten only on request."""
     satchel("key", "create")
     output = tmp_path / "copy.key"
     assert satchel("key", "export", "--secret").status == 2
@@ -88,7 +88,7 @@ def test_a_secret_leaves_only_into_a_file_that_is_its_own(satchel: Run, tmp_path
 def test_an_untrusted_file_is_good_once_its_key_is_trusted(
     satchel: Run, sealed: Path, tmp_path: Path
 ) -> None:
-    """Another home does not trust the key: untrusted, then good; --trust-key for one call."""
+    """In another home; ``--trust-key`` trusts it for one call."""
     key = did(satchel)
     other = ("--home", str(tmp_path / "other-home"))
     assert satchel(*other, "verify", sealed).status == 3
@@ -104,7 +104,7 @@ def test_an_untrusted_file_is_good_once_its_key_is_trusted(
 def test_a_key_is_trusted_in_any_of_its_forms(
     satchel: Run, sealed: Path, tmp_path: Path, how: str
 ) -> None:
-    """As text, as hex, as the file that export writes, as 32 raw bytes."""
+    """As did:key, hex, the file of ``key export``, and 32 raw bytes."""
     from satchel.crypto.keys import public_key
 
     key = did(satchel)
@@ -118,10 +118,10 @@ def test_a_key_is_trusted_in_any_of_its_forms(
     assert satchel(*other, "verify", sealed).status == 0
 
 
-def test_a_rotated_key_keeps_old_files_good_and_signs_new_ones(
+def test_after_a_rotation_old_files_verify_and_the_new_key_signs(
     satchel: Run, sealed: Path, mem0: Path
 ) -> None:
-    """The old key is retired, not forgotten; its secret signs no more."""
+    """The old key is retired and signs no more."""
     old = did(satchel)
     rotated = satchel("key", "rotate", "--json").json
     statement, new = rotated["statement"], did(satchel)
@@ -129,7 +129,7 @@ def test_a_rotated_key_keeps_old_files_good_and_signs_new_ones(
     assert statement["signed"]["payload"] == {"old": old, "new": new}
     assert {found["key"] for found in statement["signatures"]} == {old, new}
     assert outcome(satchel, sealed) == ("good", 0)
-    again = signed_anew(satchel, mem0, "b.pam")
+    again = sealed_file(satchel, mem0, "b.pam")
     signers = satchel("verify", again, "--json").json["signers"]
     assert [found["key"] for found in signers] == [new]
     states = {
@@ -138,10 +138,10 @@ def test_a_rotated_key_keeps_old_files_good_and_signs_new_ones(
     assert states == {old: "retired", new: "trusted"}
 
 
-def test_another_home_follows_a_succession_but_not_two(
+def test_a_second_successor_of_a_key_is_refused_as_a_fork(
     satchel: Run, sealed: Path, tmp_path: Path
 ) -> None:
-    """--replaces retires the old key; a second successor of one key is a fork."""
+    """``--replaces`` retires the old key."""
     old = did(satchel)
     satchel("key", "rotate")
     new = did(satchel)
@@ -157,7 +157,7 @@ def test_another_home_follows_a_succession_but_not_two(
     assert satchel(*other, "verify", sealed).status == 0
 
 
-def test_a_revoked_key_counts_only_for_what_was_seen_before(
+def test_a_revoked_key_is_accepted_only_for_files_seen_before(
     satchel: Run,
     sealed: Path,
     mem0: Path,
@@ -165,7 +165,7 @@ def test_a_revoked_key_counts_only_for_what_was_seen_before(
     own_home: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A thief's file is untrusted, also with --trust-key; what verified before is good."""
+    """A thief's file is untrusted, also with ``--trust-key``."""
     thief = tmp_path / "thief"
     shutil.copytree(own_home, thief)
     satchel("key", "revoke", "default", "--reason", "stolen")
@@ -175,15 +175,15 @@ def test_a_revoked_key_counts_only_for_what_was_seen_before(
     with monkeypatch.context() as elsewhere:
         elsewhere.setenv("SATCHEL_HOME", str(thief))
         elsewhere.setenv("SATCHEL_WITNESS", str(tmp_path / "thief-witness"))
-        forged = signed_anew(satchel, mem0, "forged.pam")
+        forged = sealed_file(satchel, mem0, "forged.pam")
     assert outcome(satchel, forged) == ("untrusted", 3)
     assert outcome(satchel, forged, "--trust-key", did(satchel)) == ("untrusted", 3)
     assert satchel("key", "trust", did(satchel)).status == 2
 
 
 @pytest.mark.usefixtures("sealed")
-def test_a_revoked_key_signs_nothing_more(satchel: Run, mem0: Path) -> None:
-    """Not by accident either."""
+def test_a_revoked_key_does_not_sign(satchel: Run, mem0: Path) -> None:
+    """And no output is written."""
     satchel("key", "revoke", did(satchel))
     ran = satchel("convert", mem0, mem0.with_name("b.pam"))
     assert ran.status == 3
@@ -192,8 +192,8 @@ def test_a_revoked_key_signs_nothing_more(satchel: Run, mem0: Path) -> None:
 
 
 @pytest.mark.usefixtures("sealed")
-def test_a_revocation_can_be_signed_for_others(satchel: Run) -> None:
-    """The statement names the keys and the reason."""
+def test_a_revocation_statement_is_signed_by_another_key(satchel: Run) -> None:
+    """It names the keys and the reason."""
     satchel("key", "create", "second")
     ran = satchel(
         "key", "revoke", "default", "--statement-key", "second", "--reason", "lost", "--json"
@@ -206,16 +206,16 @@ def test_a_revocation_can_be_signed_for_others(satchel: Run) -> None:
     ]
 
 
-def test_a_threshold_needs_that_many_trusted_signers(satchel: Run, sealed: Path) -> None:
-    """One signature is not two."""
+def test_a_threshold_requires_that_many_trusted_signers(satchel: Run, sealed: Path) -> None:
+    """One signature is not enough for two."""
     assert outcome(satchel, sealed, "--threshold", "1") == ("good", 0)
     assert outcome(satchel, sealed, "--threshold", "2") == ("untrusted", 3)
 
 
-def test_a_passphrase_protects_and_is_never_shown(
+def test_a_passphrase_protects_a_key_and_is_never_printed(
     satchel: Run, mem0: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the environment, not from the command line; not in any output or file."""
+    """It comes from the environment; it is in no output and no file."""
     monkeypatch.setenv("SATCHEL_PASSPHRASE", SECRET)
     made = satchel("key", "create", "safe", "--passphrase")
     assert made.status == 0
@@ -241,15 +241,15 @@ def test_a_passphrase_on_the_command_line_is_refused(satchel: Run) -> None:
     ran = satchel("key", "create", "safe", f"--passphrase={SECRET}")
     assert ran.status == 2
     assert SECRET not in ran.err
-    assert satchel("key", "create", "safe", "--passphrase").status == 2  # nobody to ask
+    assert satchel("key", "create", "safe", "--passphrase").status == 2  # no terminal
 
 
 def test_a_key_from_the_environment_signs_and_leaves_no_file(
     satchel: Run, mem0: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For containers; a broken one is refused without being repeated."""
+    """For containers; an invalid value is refused without printing it."""
     monkeypatch.setenv("SATCHEL_SIGNING_KEY", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
-    path = signed_anew(satchel, mem0, "a.pam")
+    path = sealed_file(satchel, mem0, "a.pam")
     assert outcome(satchel, path) == ("good", 0)
     assert not (own_home / "keys").exists()
     monkeypatch.setenv("SATCHEL_SIGNING_KEY", "hunter2")
@@ -259,7 +259,7 @@ def test_a_key_from_the_environment_signs_and_leaves_no_file(
 
 
 def test_a_writer_key_does_not_sign_files(satchel: Run, mem0: Path) -> None:
-    """Writer keys are for log heads."""
+    """Writer keys sign log heads only."""
     satchel("key", "create", "w", "--role", "writer")
     ran = satchel("convert", mem0, mem0.with_name("a.pam"), "--signing-key", "w")
     assert ran.status == 3

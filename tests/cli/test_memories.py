@@ -1,7 +1,8 @@
-"""The verbs on memories, as a person and as a program uses them."""
+"""Commands on memories: remember, list, show, update, correct, forget, history, links and path."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 import shutil
@@ -13,23 +14,26 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from bank_kit import filled
 from blake3 import blake3
+from escapes_kit import NASTY, RAW
 from ledger_kit import created, memories
 
+import satchel as library
+from satchel import aio
 from satchel.bank.connections import configured_store
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
-from satchel.model.records import Status
+from satchel.model.records import Edge, Status
 from satchel.model.values import now
-from tests.cli.test_manners import NASTY, RAW
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
+
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
-def keep(satchel: Run, *words: str | Path) -> str:
-    """Remember something and return its id."""
+def remember(satchel: Run, *words: str | Path) -> str:
+    """Store a memory and return its ID."""
     ran = satchel("remember", *words)
     assert ran.status == 0, ran.err
     return str(ran.out.strip())
@@ -42,7 +46,7 @@ def listed(satchel: Run, *words: str) -> list[Any]:
 
 
 def test_the_first_remember_needs_no_setup(satchel: Run) -> None:
-    """It says on stderr what it made for that; the id alone is on stdout."""
+    """Stderr names what was created; stdout is the ID alone."""
     ran = satchel("remember", "Ada takes her tea without sugar", "--tag", "tea")
     assert ran.status == 0
     assert ran.out.startswith("blake3:")
@@ -58,7 +62,7 @@ def test_the_first_remember_needs_no_setup(satchel: Run) -> None:
 def test_init_reports_what_exists_and_the_next_step(
     satchel: Run, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once; the second time there is nothing to do."""
+    """A second run changes nothing."""
     ran = satchel("init", "assistant")
     assert ran.status == 0
     assert str(own_home) in ran.out
@@ -71,28 +75,28 @@ def test_init_reports_what_exists_and_the_next_step(
     assert (again.status, again.out) == (0, ran.out)
     assert "everything exists" in again.err
     assert satchel("init", "--json").json["made"] == []
-    keep(satchel, "x")
+    remember(satchel, "x")
     assert satchel("init", "second", "--json").json["made"] == ["bank"]
     assert satchel("remember", "x", "--bank", "second").status == 0
     assert satchel("init").out == ran.out  # the first bank is still the default
 
 
-def test_reading_where_nothing_is_yet_makes_nothing(satchel: Run, own_home: Path) -> None:
-    """The errors say how to begin."""
+def test_reading_without_a_store_creates_nothing(satchel: Run, own_home: Path) -> None:
+    """The errors name ``satchel init``."""
     for words in (["list"], ["stats"], ["show", "0" * 9], ["forget", "0" * 9]):
         ran = satchel(*words)
         assert (ran.status, "satchel init" in ran.err) == (2, True)
     assert not own_home.exists()
 
 
-def test_every_option_says_its_member(satchel: Run) -> None:
-    """What is given is what is kept."""
-    parent = keep(satchel, "parent")
+def test_every_option_of_remember_sets_its_field(satchel: Run) -> None:
+    """The record has the given values."""
+    parent = remember(satchel, "parent")
     words = "--type procedural --tag a --tag b --key k --kind note --user u --agent g --run r"
     more = "--app p --salience 0.5 --metadata a=1=2 --occurred-at 2026-01-01"
     times = "--valid-from 2026-01-02 --valid-until 2026-01-03T04:05+01:00 --expires-at 9999-01-01"
     last = ["--metadata", '{"b": {"c": null}}', "--data", '[1, "x"]', "--parent", parent[:20]]
-    made = keep(satchel, "text", *words.split(), *more.split(), *times.split(), *last)
+    made = remember(satchel, "text", *words.split(), *more.split(), *times.split(), *last)
     found = satchel("show", made, "--json").json["record"]
     del found["id"], found["nonce"], found["created_at"]
     assert found == {
@@ -113,26 +117,28 @@ def test_every_option_says_its_member(satchel: Run) -> None:
     }
 
 
-def test_text_comes_from_a_file_or_a_pipe(satchel: Run, process: Start, tmp_path: Path) -> None:
-    """Without the end of its last line, and otherwise as it is."""
+def test_remember_reads_text_from_a_file_or_a_pipe(
+    satchel: Run, process: Start, tmp_path: Path
+) -> None:
+    """Only the final line break is removed."""
     file = tmp_path / "note.txt"
     file.write_bytes(b"two\nlines \r\n")
-    keep(satchel, "--file", file)
+    remember(satchel, "--file", file)
     for words in (["-"], ["--file", "-"]):
         ran = process("remember", *words)
         assert ran.communicate(b"a\0b\n\n", timeout=60)[0].startswith(b"blake3:")
     assert [each["text"] for each in listed(satchel)] == ["a\0b\n", "a\0b\n", "two\nlines "]
 
 
-def test_a_whole_record_comes_from_a_file_or_a_pipe(
+def test_remember_reads_a_record_from_a_file_or_a_pipe(
     satchel: Run, process: Start, tmp_path: Path
 ) -> None:
-    """What an agent has as JSON; options win over it, and what it does not know is kept."""
+    """Options override its fields; unknown fields are stored."""
     members = {"type": "episodic", "observation": "seen", "scope": {"user": "ada"}, "novel": 1}
     file = tmp_path / "memory.json"
     file.write_text(json.dumps(members | {"metadata": {"a": 1, "b": 2}, "kind": "k"}))
     words = ["--run", "r", "--metadata", "b=x", "--kind", "other"]
-    made = keep(satchel, "--record", file, *words)
+    made = remember(satchel, "--record", file, *words)
     found = satchel("show", made, "--json").json["record"]
     assert found["scope"] == {"user": "ada", "run": "r"}
     assert found["metadata"] == {"a": 1, "b": "x"}
@@ -191,17 +197,17 @@ BAD: list[tuple[list[str], int, str, str | None]] = [
     BAD,
     ids=[f"{n}-{each[0][0]}" for n, each in enumerate(BAD)],
 )
-def test_errors_name_the_argument(
+def test_errors_of_memory_commands_name_the_argument(
     satchel: Run, tmp_path: Path, words: list[str], status: int, code: str, field: str | None
 ) -> None:
-    """A status, a code and a field; nothing is written, and nothing is on stdout."""
+    """Status, code and field; nothing is written, and stdout is empty."""
     (tmp_path / "latin").write_bytes(b"caf\xe9")
     (tmp_path / "big").write_bytes(b"x" * (2**20 + 1))
     (tmp_path / "list").write_text("[]")
     (tmp_path / "deep").write_text('{"a":' + "[" * 100_000)
     (tmp_path / "twice").write_text('{"text": "a", "text": "b"}')
     (tmp_path / "id").write_text('{"text": "a", "id": "b"}')
-    old = keep(satchel, "old")
+    old = remember(satchel, "old")
     now_ = satchel("update", old, "new", "--json").json
     facts = {"tmp": str(tmp_path), "id": now_["id"], "old": old, "bank": now_["bank"]}
     size = satchel("stats", "--json").json["records"]
@@ -223,9 +229,9 @@ def _filled(word: str, facts: dict[str, str]) -> str:
     return word
 
 
-def test_a_key_is_remembered_again_in_its_place(satchel: Run) -> None:
-    """And the very same is not written again."""
-    old = keep(satchel, "slow", "--key", "wifi")
+def test_remember_with_a_known_key_supersedes_the_memory(satchel: Run) -> None:
+    """An identical memory is not written again."""
+    old = remember(satchel, "slow", "--key", "wifi")
     ran = satchel("remember", "fast", "--key", "wifi")
     assert f"replaces {old[7:19]}" in ran.err
     again = satchel("remember", "fast", "--key", "wifi")
@@ -233,9 +239,9 @@ def test_a_key_is_remembered_again_in_its_place(satchel: Run) -> None:
     assert [each["text"] for each in listed(satchel)] == ["fast"]
 
 
-def test_a_memory_is_changed_corrected_forgotten_and_brought_back(satchel: Run) -> None:
-    """And its history tells it all."""
-    first = keep(satchel, "Ada lives in Turin", "--tag", "home")
+def test_a_memory_is_updated_corrected_forgotten_and_restored(satchel: Run) -> None:
+    """The history lists each step."""
+    first = remember(satchel, "Ada lives in Turin", "--tag", "home")
     ran = satchel("update", first[7:17], "Ada lives in Milan", "--reason", "she moved")
     assert (ran.status, "changed: text" in ran.err) == (0, True)
     second = ran.out.strip()
@@ -268,9 +274,9 @@ def test_a_memory_is_changed_corrected_forgotten_and_brought_back(satchel: Run) 
     assert [each["id"] for each in found] == [first, second, third]
 
 
-def test_members_are_added_changed_and_taken_away(satchel: Run) -> None:
-    """Option by option; the rest stays."""
-    made = keep(satchel, "x", "--tag", "a", "--metadata", "m=1", "--kind", "k", "--user", "ada")
+def test_update_adds_changes_and_clears_fields(satchel: Run) -> None:
+    """Other fields stay."""
+    made = remember(satchel, "x", "--tag", "a", "--metadata", "m=1", "--kind", "k", "--user", "ada")
     words = ["--add-tag", "b", "--remove-tag", "a", "--metadata", "n=2", "--clear", "kind"]
     ran = satchel("update", made, *words, "--agent", "g", "--json")
     assert ran.json["fields"] == ["kind", "metadata", "scope", "tags"]
@@ -283,10 +289,10 @@ def test_members_are_added_changed_and_taken_away(satchel: Run) -> None:
     assert found["scope"] == {"user": "ada", "agent": "g"}
 
 
-def test_a_listing_continues_after_the_last_page(satchel: Run) -> None:
-    """The message names the option; so does the JSON."""
+def test_a_listing_is_paged_with_after(satchel: Run) -> None:
+    """The message and the JSON give the value."""
     for number in range(5):
-        keep(satchel, f"number {number}")
+        remember(satchel, f"number {number}")
     first = satchel("list", "--limit", "2")
     after = first.err.strip().rpartition(" ")[2]
     assert "--after" in first.err
@@ -300,10 +306,10 @@ def test_a_listing_continues_after_the_last_page(satchel: Run) -> None:
     assert "superseded" not in satchel("list", "--all").out
 
 
-def test_a_memory_is_shown_for_people_and_as_bytes(satchel: Run, process: Start) -> None:
-    """All that is known of it; the bytes hash to its id."""
-    made = keep(satchel, "parent", "--key", "k", "--metadata", "m=1")
-    child = keep(satchel, "child", "--parent", made)
+def test_show_lists_the_fields_of_a_memory_and_its_raw_bytes(satchel: Run, process: Start) -> None:
+    """The bytes hash to its ID."""
+    made = remember(satchel, "parent", "--key", "k", "--metadata", "m=1")
+    child = remember(satchel, "child", "--parent", made)
     shown = satchel("show", made[7:15]).out
     for part in (
         "parent",
@@ -323,21 +329,21 @@ def test_a_memory_is_shown_for_people_and_as_bytes(satchel: Run, process: Start)
 
 
 @pytest.mark.parametrize("words", ["list", "show", "history", "stats"])
-def test_readers_see_which_loss_of_a_bank_was_accepted(
+def test_reads_report_an_accepted_loss(
     satchel: Run, own_home: Path, tmp_path: Path, words: str
 ) -> None:
-    """A store that lost what this machine saw: the owner accepted that, and no reader misses it."""
-    made = keep(satchel, "kept")
+    """On another machine that saw the lost records, as a note."""
+    made = remember(satchel, "kept")
     store = own_home / "satchel.db"
     older = store.read_bytes()
-    keep(satchel, "lost")
+    remember(satchel, "lost")
     store.write_bytes(older)
     assert satchel("list").status == 3
     seen = load_settings().state
     shutil.copytree(seen, tmp_path / "seen")
     assert satchel("bank", "accept-loss", "default").status == 0
     shutil.rmtree(seen)
-    (tmp_path / "seen").rename(seen)  # another machine, which saw it as well and decided nothing
+    (tmp_path / "seen").rename(seen)  # another machine that saw it, and accepted nothing
     more = [made] if words in ("show", "history") else []
     (note,) = satchel(words, *more, "--json").json["notes"]
     assert "this machine saw 4 records" in note
@@ -346,7 +352,7 @@ def test_readers_see_which_loss_of_a_bank_was_accepted(
 
 @pytest.mark.parametrize("words", ["list", "show", "history", "stats"])
 def test_reads_report_that_a_bank_is_untrusted(satchel: Run, words: str) -> None:
-    """It is read as it is; adding to it is refused."""
+    """Writes are refused."""
     with configured_store(load_settings()) as store:
         ledger = created(store)
         ledger.append(memories(1))
@@ -358,9 +364,9 @@ def test_reads_report_that_a_bank_is_untrusted(satchel: Run, words: str) -> None
         assert satchel(*verb).status == 3
 
 
-def test_the_numbers_of_a_bank_are_shown(satchel: Run) -> None:
-    """In words, too."""
-    keep(satchel, "x", "--user", "ada", "--tag", "t")
+def test_stats_prints_the_counts_of_a_bank(satchel: Run) -> None:
+    """By state, user and tag."""
+    remember(satchel, "x", "--user", "ada", "--tag", "t")
     shown = satchel("stats").out
     for part in ("1 current", "ada 1", "t 1", "3 records", "default"):
         assert part in shown
@@ -368,9 +374,9 @@ def test_the_numbers_of_a_bank_are_shown(satchel: Run) -> None:
 
 @pytest.mark.parametrize("more", [[], ["--json"]], ids=["plain", "json"])
 def test_escapes_in_a_memory_do_not_reach_the_terminal(satchel: Run, more: list[str]) -> None:
-    """Attack: memory that writes to the terminal of whoever lists, shows, changes or forgets it."""
+    """Attack: escape sequences in a memory that is listed, shown, changed or forgotten."""
     words = ["--tag", NASTY, "--kind", NASTY, "--user", NASTY, "--metadata", f"{NASTY}={NASTY}"]
-    made = keep(satchel, NASTY, *words, "--key", NASTY)
+    made = remember(satchel, NASTY, *words, "--key", NASTY)
     with filled() as bank:
         held = Status(target=made, state="quarantined", reason=NASTY, actor=NASTY, at=now())
         bank.ledger.append([seal(held)])
@@ -397,14 +403,61 @@ def test_escapes_in_a_memory_do_not_reach_the_terminal(satchel: Run, more: list[
 
 
 def test_long_memories_stay_on_one_line_of_a_listing(satchel: Run) -> None:
-    """However long they are, and whatever lines they have."""
-    keep(satchel, "word\n\n  " * 10_000, "--tag", "t" * 5_000)
+    """Regardless of length and line breaks."""
+    remember(satchel, "word\n\n  " * 10_000, "--tag", "t" * 5_000)
     _, line = satchel("list").out.splitlines()
     assert len(line) < 300
 
 
-def test_markup_in_a_memory_is_shown_not_obeyed(satchel: Run) -> None:
+def test_markup_in_a_memory_is_printed_as_text(satchel: Run) -> None:
     """Square brackets are text."""
-    made = keep(satchel, "[red]x[/red]", "--tag", "[bold]")
+    made = remember(satchel, "[red]x[/red]", "--tag", "[bold]")
     for words in (["list"], ["show", made], ["history", made]):
         assert "[red]x[/red]" in satchel(*words).out
+
+
+def linked_memories(satchel: Run) -> tuple[str, str]:
+    """Store two memories linked by an edge, and an edge to an unknown target."""
+    first = satchel("remember", "likes tea").out.strip()
+    second = satchel("remember", "drinks green tea", "--parent", first).out.strip()
+    with filled() as bank:
+        name = "\x1b[2Jelsewhere\u202e"
+        bank.ledger.append([seal(Edge(source=second, target=name, kind="\x1b]0;owned\x07"))])
+    return first, second
+
+
+def test_links_and_paths_are_printed_with_escaped_text(satchel: Run) -> None:
+    """Text, types and names with escape sequences are shown escaped."""
+    first, second = linked_memories(satchel)
+    ran = satchel("links", first, "--hops", "2")
+    assert ran.status == 0
+    assert "drinks green tea" in ran.out
+    assert "derives_from" in ran.out
+    assert "(placeholder)" in ran.out
+    assert "\x1b" not in ran.out
+    assert "\u202e" not in ran.out
+    way = satchel("path", first, second)
+    assert way.out.index("likes tea") < way.out.index("derives_from") < way.out.index("green")
+    assert "no path found" in satchel("path", second, second).err
+    assert "no links found" in satchel("links", first, "--type", "none").err
+    assert "There may be more" in satchel("links", first, "--hops", "2", "--budget", "1").err
+    found = satchel("links", first, "--json").json
+    assert [each["id"] for each in found["things"]] == [second]
+
+
+def test_python_returns_links_and_paths(satchel: Run) -> None:
+    """Synchronous and asynchronous."""
+    first, second = linked_memories(satchel)
+    with library.Satchel.open() as store:
+        bank = store.bank()
+        near = bank.links(first, type="derives_from")
+        assert [each.id for each in near.things] == [second]
+        assert [len(way) for way in bank.path(first, second, type=["derives_from"]).ways] == [1]
+
+    async def awaited() -> None:
+        async with aio.open() as store:
+            bank = await store.bank()
+            assert await bank.links(first, type="derives_from") == near
+            assert (await bank.path(first, second)).complete
+
+    asyncio.run(awaited())

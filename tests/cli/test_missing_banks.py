@@ -1,4 +1,4 @@
-"""A store that vanished is missed, by the home it was in alone."""
+"""Banks that this home has seen and that its store lacks are reported as missing."""
 
 from __future__ import annotations
 
@@ -37,33 +37,33 @@ WRITING = (
 )
 
 
-def _vanish(path: Path) -> None:
+def _delete(path: Path) -> None:
     for file in path.parent.glob(f"{path.name}*"):
         if not file.name.endswith(".key"):
             file.unlink()
 
 
 def _empty(path: Path) -> None:
-    _vanish(path)
+    _delete(path)
     path.touch()
 
 
-def _fresh(path: Path) -> None:
-    """Put tables in its place that hold nothing."""
+def _recreate(path: Path) -> None:
+    """Replace the store by one without banks."""
     from satchel.stores.sqlite import SqliteStore
 
-    _vanish(path)
+    _delete(path)
     SqliteStore(path, key=key_of(path)).close()
 
 
-WAYS: dict[str, Callable[[Path], None]] = {"gone": _vanish, "empty": _empty, "fresh": _fresh}
+LOSSES: dict[str, Callable[[Path], None]] = {"gone": _delete, "empty": _empty, "fresh": _recreate}
 
 
 def _store() -> Path:
     return Path(load_settings().store.removeprefix("sqlite:///"))
 
 
-def _remembered(satchel: Run) -> str:
+def _bank_with_memory(satchel: Run) -> str:
     assert satchel("init", "assistant").status == 0
     assert satchel("remember", "the wombat sleeps").status == 0
     (bank,) = satchel("bank", "list", "--json").json["banks"]
@@ -71,23 +71,23 @@ def _remembered(satchel: Run) -> str:
 
 
 @pytest.mark.parametrize("command", [*READING, *WRITING], ids=" ".join)
-@pytest.mark.parametrize("way", WAYS)
-def test_a_store_that_vanished_is_not_answered_with_an_empty_one(
-    satchel: Run, way: str, command: tuple[str, ...]
+@pytest.mark.parametrize("loss", LOSSES)
+def test_commands_refuse_a_store_that_lost_its_banks(
+    satchel: Run, loss: str, command: tuple[str, ...]
 ) -> None:
-    """SEAL-5.25: refused, the bank and the store named, what to do said."""
-    bank = _remembered(satchel)
+    """SEAL-5.25: the error names the bank, the store and the next commands."""
+    bank = _bank_with_memory(satchel)
     path = _store()
-    WAYS[way](path)
+    LOSSES[loss](path)
     ran = satchel(*command)
     assert ran.status == 3, ran.out + ran.err
     for said in (bank, "assistant", str(path), "satchel backup restore", "accept-gone"):
         assert said in ran.err.replace("\n", ""), ran.err
-    if way == "gone":
+    if loss == "gone":
         assert not path.exists()
 
 
-TAKING = (
+OTHER_COMMANDS = (
     ("backup", "run", "--destination", "backups", "--unencrypted"),
     ("job", "list"),
     ("import", "new.json", "--dry-run"),
@@ -101,62 +101,62 @@ TAKING = (
 )
 
 
-@pytest.mark.parametrize("command", TAKING, ids=" ".join)
-@pytest.mark.parametrize("way", ["gone", "fresh"])
-def test_no_command_that_needs_the_banks_takes_a_vanished_store_for_a_new_one(
+@pytest.mark.parametrize("command", OTHER_COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("loss", ["gone", "fresh"])
+def test_other_commands_do_not_treat_a_lost_store_as_a_new_one(
     satchel: Run,
-    way: str,
+    loss: str,
     command: tuple[str, ...],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each has its own answer for a machine that never had a store, which is not this one's."""
+    """Each has another result on a machine that never had a store."""
     monkeypatch.chdir(tmp_path)
     assert satchel("--store", "sqlite:///other.db", "init", "other").status == 0
-    bank = _remembered(satchel)
+    bank = _bank_with_memory(satchel)
     Path("new.json").write_text('[{"id": "1", "memory": "a new one"}]')
-    WAYS[way](_store())
+    LOSSES[loss](_store())
     ran = satchel(*command)
     assert (ran.status, bank in ran.err.replace("\n", "")) == (3, True), ran.out + ran.err
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_backup_of_files_does_not_pass_for_one_of_banks_that_vanished(
-    satchel: Run, way: str, tmp_path: Path
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_backup_with_files_fails_when_the_banks_are_missing(
+    satchel: Run, loss: str, tmp_path: Path
 ) -> None:
-    """It used to back up the files alone, say so with exit 0, and let the next expire the rest."""
-    _remembered(satchel)
+    """It used to back up only the files, with status 0, until retention expired the rest."""
+    _bank_with_memory(satchel)
     assert satchel("file", "write", "notes.md", "a wombat").status == 0
     to = ("--destination", str(tmp_path / "backups"), "--unencrypted", "--files")
     assert satchel("backup", "run", *to).status == 0
-    WAYS[way](_store())
+    LOSSES[loss](_store())
     ran = satchel("backup", "run", *to)
     assert (ran.status, "assistant" in ran.err) == (3, True), ran.out + ran.err
     assert len(satchel("backup", "list", *to[:2], "--json").json) == 1
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_what_reads_elsewhere_works_where_the_store_vanished(
-    satchel: Run, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("loss", LOSSES)
+def test_commands_that_need_no_store_work_without_it(
+    satchel: Run, loss: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two files are compared, and ``doctor --repair`` reports the store."""
+    """``diff`` of two files, and ``doctor --repair``, which reports the store."""
     monkeypatch.chdir(tmp_path)
-    bank = _remembered(satchel)
+    bank = _bank_with_memory(satchel)
     for name in ("one.json", "two.json"):
         Path(name).write_text('[{"id": "1", "memory": "a wombat"}]')
-    WAYS[way](_store())
+    LOSSES[loss](_store())
     ran = satchel("doctor", "--repair", "--json")
     (found,) = [one for one in ran.json["checks"] if one["name"] == bank]
     assert (ran.status, found["state"]) == (1, "problem")
-    if way == "gone":
+    if loss == "gone":
         assert satchel("diff", "one.json", "two.json").status == 0
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_doctor_says_that_a_store_vanished(satchel: Run, way: str) -> None:
-    """Exit 1, and the bank is named with what to do."""
-    bank = _remembered(satchel)
-    WAYS[way](_store())
+@pytest.mark.parametrize("loss", LOSSES)
+def test_doctor_reports_the_banks_of_a_lost_store(satchel: Run, loss: str) -> None:
+    """Exit status 1; the hint names ``accept-gone``."""
+    bank = _bank_with_memory(satchel)
+    LOSSES[loss](_store())
     ran = satchel("doctor", "--json")
     (found,) = [one for one in ran.json["checks"] if one["name"] == bank]
     assert (ran.status, found["state"]) == (1, "problem")
@@ -164,9 +164,9 @@ def test_doctor_says_that_a_store_vanished(satchel: Run, way: str) -> None:
     assert "accept-gone" in found["hint"]
 
 
-def test_a_bank_that_vanished_from_a_store_with_others_is_reported_missing(satchel: Run) -> None:
-    """Exit 3: the others are listed, and the missing one is not hidden among them."""
-    bank = _remembered(satchel)
+def test_bank_list_reports_a_bank_missing_from_the_store(satchel: Run) -> None:
+    """Exit status 3; the others are listed without a problem."""
+    bank = _bank_with_memory(satchel)
     assert satchel("bank", "create", "other").status == 0
     connection = apsw.Connection(str(_store()))
     connection.execute("DELETE FROM bank WHERE id = ?", (bank,))
@@ -186,11 +186,11 @@ def test_a_bank_that_vanished_from_a_store_with_others_is_reported_missing(satch
     assert satchel("bank", "list").status == 0
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_python_makes_no_empty_bank_in_its_place(satchel: Run, way: str) -> None:
-    """``Satchel.open().bank(..)``, for reading and for writing."""
-    _remembered(satchel)
-    WAYS[way](_store())
+@pytest.mark.parametrize("loss", LOSSES)
+def test_python_does_not_create_a_bank_in_place_of_a_missing_one(satchel: Run, loss: str) -> None:
+    """Neither read-only nor writable."""
+    _bank_with_memory(satchel)
+    LOSSES[loss](_store())
     for read_only in (True, False):
         with (
             pytest.raises(RolledBackError, match="assistant"),
@@ -199,22 +199,22 @@ def test_python_makes_no_empty_bank_in_its_place(satchel: Run, way: str) -> None
             opened.bank("assistant")
 
 
-def test_an_encrypted_store_that_vanished_is_missed_too(satchel: Run) -> None:
-    """Its key file is still there."""
-    bank = _remembered(satchel)
+def test_a_lost_encrypted_store_is_reported_missing(satchel: Run) -> None:
+    """Its key file still exists."""
+    bank = _bank_with_memory(satchel)
     assert satchel("key", "identity", "create", "mine").status == 0
     assert satchel("store", "encrypt", "--encrypt-to", "mine").status == 0
     assert satchel("list").status == 0
-    _vanish(_store())
+    _delete(_store())
     for command in (("list",), ("remember", "x")):
         ran = satchel(*command)
         assert (ran.status, bank in ran.err.replace("\n", "")) == (3, True)
     assert not _store().exists()
 
 
-def test_doctor_says_that_the_key_of_an_encrypted_store_is_missing(satchel: Run) -> None:
-    """It used to say that the store is in plain."""
-    _remembered(satchel)
+def test_doctor_reports_a_missing_store_key(satchel: Run) -> None:
+    """It used to report the store as plain."""
+    _bank_with_memory(satchel)
     assert satchel("key", "identity", "create", "mine").status == 0
     assert satchel("store", "encrypt", "--encrypt-to", "mine").status == 0
     key = _store().with_name(f"{_store().name}.key")
@@ -242,8 +242,8 @@ def test_a_graph_with_a_deleted_folder_is_reported_missing(satchel: Run, tmp_pat
     assert satchel(*store, "doctor").status == 1
 
 
-def test_a_database_that_was_emptied_is_missed(satchel: Run, postgres: str) -> None:
-    """PostgreSQL: its schema was dropped."""
+def test_a_dropped_postgres_schema_is_reported_missing(satchel: Run, postgres: str) -> None:
+    """Reads and writes are refused, and ``doctor`` reports it."""
     mark = "&" if "?" in postgres else "?"
     store = ("--store", f"{postgres}{mark}schema=gone")
     assert satchel(*store, "init", "assistant").status == 0
@@ -255,14 +255,14 @@ def test_a_database_that_was_emptied_is_missed(satchel: Run, postgres: str) -> N
     assert satchel(*store, "doctor").status == 1
 
 
-def test_a_bank_in_the_place_of_a_missing_one_is_not_taken_for_it(
+def test_a_bank_of_the_same_name_does_not_replace_a_missing_one(
     satchel: Run, tmp_path: Path
 ) -> None:
-    """A store with a bank of the same name, from elsewhere."""
-    bank = _remembered(satchel)
+    """Another store with a bank of that name was copied over it."""
+    bank = _bank_with_memory(satchel)
     other = ("--store", str(tmp_path / "other.db"))
     assert satchel(*other, "init", "assistant").status == 0
-    _vanish(_store())
+    _delete(_store())
     for file in tmp_path.glob("other.db*"):
         shutil.copy(file, _store().with_name(file.name.replace("other.db", _store().name)))
     for command in (("list",), ("list", "--bank", "assistant"), ("remember", "x")):
@@ -270,9 +270,9 @@ def test_a_bank_in_the_place_of_a_missing_one_is_not_taken_for_it(
         assert (ran.status, bank in ran.err.replace("\n", "")) == (3, True), ran.err
 
 
-def test_one_bank_that_was_taken_out_is_not_made_again_by_its_name(satchel: Run) -> None:
-    """The others of the store are read as before."""
-    bank = _remembered(satchel)
+def test_a_removed_bank_is_not_created_again_under_its_name(satchel: Run) -> None:
+    """Other banks of the store are readable."""
+    bank = _bank_with_memory(satchel)
     assert satchel("bank", "create", "other").status == 0
     connection = apsw.Connection(str(_store()))
     connection.execute("DELETE FROM bank WHERE id = ?", (bank,))
@@ -289,10 +289,10 @@ def test_one_bank_that_was_taken_out_is_not_made_again_by_its_name(satchel: Run)
 
 
 @pytest.mark.parametrize("which", ["one", "all"])
-def test_a_missing_bank_can_be_accepted(satchel: Run, which: str) -> None:
-    """Then the home begins anew; accepting makes no store."""
-    bank = _remembered(satchel)
-    _vanish(_store())
+def test_accept_gone_accepts_a_missing_bank(satchel: Run, which: str) -> None:
+    """The home then starts without it; accepting creates no store."""
+    bank = _bank_with_memory(satchel)
+    _delete(_store())
     assert satchel("bank", "accept-gone", "--all" if which == "all" else bank).status == 0
     assert not _store().exists()
     assert satchel("doctor").status == 0
@@ -300,11 +300,11 @@ def test_a_missing_bank_can_be_accepted(satchel: Run, which: str) -> None:
     assert "a new beginning" in satchel("list").out
 
 
-def test_another_home_misses_nothing(
+def test_another_home_or_store_reports_no_missing_bank(
     satchel: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One user's witness, two homes; neither does another store of the same home."""
-    _remembered(satchel)
+    """Homes of one user share the witness."""
+    _bank_with_memory(satchel)
     assert satchel("--store", str(tmp_path / "other.db"), "doctor").status == 0
     monkeypatch.setenv("SATCHEL_HOME", str(tmp_path / "second"))
     assert satchel("init").status == 0
@@ -312,51 +312,51 @@ def test_another_home_misses_nothing(
     assert (ran.status, "accept-gone" in ran.out + ran.err) == (0, False)
 
 
-def test_a_home_that_moved_keeps_its_protection(
+def test_a_moved_home_reports_missing_and_rolled_back_banks(
     satchel: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At its new place it is missed once it was used there; a rollback is refused at once."""
-    bank = _remembered(satchel)
+    """A bank is missing only after the moved home used it; a rollback is refused at once."""
+    bank = _bank_with_memory(satchel)
     old = shutil.copy(_store(), tmp_path / "old.db")
     assert satchel("remember", "second").status == 0
     home = load_settings().home
     shutil.move(home, tmp_path / "moved")
     monkeypatch.setenv("SATCHEL_HOME", str(tmp_path / "moved"))
     assert satchel("list").status == 0
-    _vanish(_store())
+    _delete(_store())
     assert bank in satchel("list").err.replace("\n", "")
     shutil.copy(old, _store())
     assert "saw 4" in satchel("list").err or satchel("list").status == 3
 
 
-def test_a_copied_home_keeps_the_protection_of_the_first(
+def test_accepting_a_loss_in_a_copied_home_does_not_affect_the_original(
     satchel: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Accepting that the copy is gone forgets no head: an old state of the first is refused."""
-    bank = _remembered(satchel)
+    """No head is forgotten: an older state of the original is still refused."""
+    bank = _bank_with_memory(satchel)
     first, old = load_settings().home, shutil.copy(_store(), tmp_path / "old.db")
     assert satchel("remember", "second").status == 0
     shutil.copytree(first, tmp_path / "copy")
     monkeypatch.setenv("SATCHEL_HOME", str(tmp_path / "copy"))
     assert satchel("list").status == 0
-    _vanish(_store())
+    _delete(_store())
     assert satchel("bank", "accept-gone", bank).status == 0
     monkeypatch.setenv("SATCHEL_HOME", str(first))
     assert satchel("list").status == 0
-    _vanish(_store())
+    _delete(_store())
     shutil.copy(old, _store())
     assert satchel("list").status == 3
 
 
-def test_what_an_earlier_version_witnessed_is_missed_by_its_own_home(
+def test_witness_entries_of_earlier_versions_belong_to_the_signing_home(
     satchel: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It noted no store. The key that signed the last head tells whose bank it is."""
-    bank = _remembered(satchel)
+    """They name no store; the key of the last head identifies the home."""
+    bank = _bank_with_memory(satchel)
     stores = witness_of(load_settings()).here
     assert stores is not None
     shutil.rmtree(stores.parent)
-    _vanish(_store())
+    _delete(_store())
     assert bank in satchel("list").err.replace("\n", "")
     assert json.dumps(bank) in satchel("doctor", "--json").out
     monkeypatch.setenv("SATCHEL_HOME", str(tmp_path / "second"))

@@ -1,4 +1,4 @@
-"""Several owners of a bank on the command line, on one machine and on two, and on every store."""
+"""``satchel bank owner``: several owners of a bank, on one machine, on two, and on every store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _key(satchel: Run, name: str, *elsewhere: str) -> str:
 
 @pytest.mark.usefixtures("any_store")
 def test_two_of_three_owners_decide_on_any_store(satchel: Run) -> None:
-    """One alone is refused, with what to do; two with their keys here just do it."""
+    """One owner alone is refused with a hint; two keys of this machine suffice."""
     assert satchel("remember", "likes tea").status == 0
     for name in ("ben", "cat"):
         assert satchel("key", "create", name).status == 0
@@ -43,8 +43,8 @@ def test_two_of_three_owners_decide_on_any_store(satchel: Run) -> None:
     assert satchel("doctor", "--deep").status == 0
 
 
-def test_an_owner_on_another_machine_signs_a_file(satchel: Run, tmp_path: Path) -> None:
-    """Who joins agrees there; from then on both decide, by a file that goes between them."""
+def test_an_owner_on_another_machine_signs_a_proposal(satchel: Run, tmp_path: Path) -> None:
+    """A new owner agrees there; later decisions pass between them as a file."""
     there = ("--home", str(tmp_path / "there"))
     assert satchel("remember", "likes tea").status == 0
     assert satchel(*there, "key", "create", "ben").status == 0
@@ -70,8 +70,8 @@ def test_an_owner_on_another_machine_signs_a_file(satchel: Run, tmp_path: Path) 
     assert again.error["code"] == "target.exists"
 
 
-def test_a_proposal_that_was_changed_is_refused(satchel: Run, tmp_path: Path) -> None:
-    """Whoever passes it on can neither put in another key nor another bank."""
+def test_a_tampered_proposal_is_refused(satchel: Run, tmp_path: Path) -> None:
+    """Neither key nor bank can be replaced in transit."""
     assert satchel("remember", "likes tea").status == 0
     for name in ("ben", "cat", "eve"):
         assert satchel("key", "create", name).status == 0
@@ -87,10 +87,10 @@ def test_a_proposal_that_was_changed_is_refused(satchel: Run, tmp_path: Path) ->
     assert satchel("bank", "owner", "enact", file).status == 4
 
 
-def test_a_replaced_key_of_several_owners_is_proposed_to_the_others(
+def test_a_rotation_with_several_owners_is_proposed_to_the_others(
     satchel: Run, tmp_path: Path
 ) -> None:
-    """The key ring has the new one at once, the bank when enough signed."""
+    """The keyring has the new key at once, the bank after enough signatures."""
     assert satchel("remember", "likes tea").status == 0
     assert satchel("key", "create", "ben").status == 0
     assert satchel("bank", "owner", "add", "default", "ben").status == 0
@@ -103,10 +103,8 @@ def test_a_replaced_key_of_several_owners_is_proposed_to_the_others(
     assert satchel("bank", "rename", "default", "ours", "--co-signer", "ben").status == 0
 
 
-def test_an_export_shows_that_the_heads_key_belongs_to_an_admitted_owner(
-    satchel: Run, tmp_path: Path
-) -> None:
-    """Whoever reads the file offline can follow who admitted whom."""
+def test_an_export_includes_the_admission_of_the_heads_key(satchel: Run, tmp_path: Path) -> None:
+    """So that the file verifies offline."""
     sealed = tmp_path / "a.pam"
     assert satchel("remember", "likes tea").status == 0
     assert satchel("key", "create", "ben").status == 0
@@ -119,8 +117,8 @@ def test_an_export_shows_that_the_heads_key_belongs_to_an_admitted_owner(
 
 
 @pytest.fixture
-def lost(satchel: Run, tmp_path: Path) -> Path:
-    """Backups of a bank of two owners, who both have to sign; it went on after the newest."""
+def backups(satchel: Run, tmp_path: Path) -> Path:
+    """Backups of a bank of two owners with threshold 2, which then got another memory."""
     backups = tmp_path / "backups"
     assert satchel("remember", "likes tea").status == 0
     assert satchel("key", "create", "ben").status == 0
@@ -131,9 +129,11 @@ def lost(satchel: Run, tmp_path: Path) -> Path:
     return backups
 
 
-def test_giving_up_what_a_backup_lacks_takes_as_many_owners(satchel: Run, lost: Path) -> None:
-    """One alone is refused before anything is written; two, named together, put it back."""
-    words = ("backup", "restore", "--destination", lost, "--overwrite")
+def test_accepting_a_loss_at_restore_requires_the_owner_threshold(
+    satchel: Run, backups: Path
+) -> None:
+    """One owner is refused before anything is written; two together restore."""
+    words = ("backup", "restore", "--destination", backups, "--overwrite")
     ran = satchel(*words, "--accept-loss", "--json")
     assert (ran.status, ran.error["code"]) == (3, "key.threshold")
     assert "--co-signer" in ran.error["hint"]
@@ -144,12 +144,21 @@ def test_giving_up_what_a_backup_lacks_takes_as_many_owners(satchel: Run, lost: 
     assert satchel("doctor", "--deep").status == 0
 
 
-def test_giving_up_is_proposed_to_an_owner_elsewhere(
-    satchel: Run, lost: Path, tmp_path: Path
+def test_accepting_a_loss_at_restore_is_proposed_to_another_owner(
+    satchel: Run, backups: Path, tmp_path: Path
 ) -> None:
-    """Until the other one signed, nobody reads what was put back."""
+    """Until the other owner signs, the restored bank is not readable."""
     file = tmp_path / "proposal.json"
-    words = ("backup", "restore", "--destination", lost, "--overwrite", "--propose", file, "--json")
+    words = (
+        "backup",
+        "restore",
+        "--destination",
+        backups,
+        "--overwrite",
+        "--propose",
+        file,
+        "--json",
+    )
     assert satchel(*words).json == {"proposed": str(file)}
     assert satchel("list").status == 3
     assert (

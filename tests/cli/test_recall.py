@@ -1,4 +1,4 @@
-"""``satchel recall``: what is found, printed and refused."""
+"""``satchel recall``: results, output and errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NASTY = "\x1b]0;owned\x07\x1b[2J\u202egnp\u2066 tea"
 
 
-def add(bank: str, *drafts: Model) -> list[str]:
+def append_records(bank: str, *drafts: Model) -> list[str]:
     """Add records to a bank on this machine, and return their ids."""
     config = load_settings()
     records = [seal(draft) for draft in drafts]
@@ -33,9 +33,9 @@ def add(bank: str, *drafts: Model) -> list[str]:
 
 @pytest.fixture
 def bank(satchel: Run) -> str:
-    """A bank of this machine's own, with some memories."""
+    """A bank that this machine owns, with some memories."""
     made: str = satchel("bank", "create", "assistant").out.strip()
-    add(
+    append_records(
         made,
         Semantic(
             text="Ada eats no peanuts", tags=("diet",), created_at="2026-03-01T09:30:00.000000Z"
@@ -48,8 +48,8 @@ def bank(satchel: Run) -> str:
 
 
 @pytest.mark.usefixtures("bank")
-def test_a_memory_is_shown_with_what_matters(satchel: Run) -> None:
-    """Text, type, day, trust, the start of the id and the score."""
+def test_recall_prints_text_type_day_trust_id_and_score(satchel: Run) -> None:
+    """The ID is shortened."""
     ran = satchel("recall", "what does Ada eat")
     (identity,) = (found["id"] for found in satchel("recall", "Ada", "--json").json["memories"])
     about, text = ran.out.splitlines()
@@ -59,8 +59,8 @@ def test_a_memory_is_shown_with_what_matters(satchel: Run) -> None:
     assert text == "  Ada eats no peanuts"
 
 
-def test_the_json_holds_memories_and_the_head_that_verifies_them(satchel: Run, bank: str) -> None:
-    """With the head's size, so that a program can compare."""
+def test_recall_json_has_memories_and_the_verifying_head(satchel: Run, bank: str) -> None:
+    """With the head's size."""
     found = satchel("recall", "peanuts", "--json").json
     (memory,) = found["memories"]
     assert memory["text"] == "Ada eats no peanuts"
@@ -84,17 +84,17 @@ def test_the_json_holds_memories_and_the_head_that_verifies_them(satchel: Run, b
         ("", ["--as-of", "3"], "Ada eats no peanuts"),
     ],
 )
-def test_scripts_and_filters_work_through_the_command(
+def test_recall_finds_memories_in_any_script_and_by_filter(
     satchel: Run, typed: str, more: list[str], text: str
 ) -> None:
-    """As a person types them."""
+    """As typed on a command line."""
     found = satchel("recall", typed, *more, "--json").json["memories"]
     assert [memory["text"] for memory in found] == [text]
 
 
 @pytest.mark.usefixtures("bank")
-def test_invalid_and_untrusted_memories_are_omitted(satchel: Run) -> None:
-    """Unless it is asked for."""
+def test_recall_omits_expired_and_untrusted_memories(satchel: Run) -> None:
+    """Unless an option includes them."""
     assert satchel("recall", "咖啡").out == ""
     assert "nothing found" in satchel("recall", "咖啡").err
     assert satchel("recall", "กาแฟ", "--trust", "agent").out == ""
@@ -102,17 +102,17 @@ def test_invalid_and_untrusted_memories_are_omitted(satchel: Run) -> None:
 
 
 def test_memories_over_the_budget_are_counted(satchel: Run, bank: str) -> None:
-    """Nothing is cut; the message goes to stderr."""
-    add(bank, Semantic(text="tea " * 300), Semantic(text="tea, briefly"))
+    """They are omitted as a whole; the message goes to stderr."""
+    append_records(bank, Semantic(text="tea " * 300), Semantic(text="tea, briefly"))
     ran = satchel("recall", "tea", "--budget", "50")
     assert [line for line in ran.out.splitlines() if line.startswith("  ")] == ["  tea, briefly"]
     assert "1 memory omitted: over the token budget" in ran.err
 
 
-def test_as_of_shows_what_was_deleted_since(satchel: Run, bank: str) -> None:
-    """With the place of the log, and not for now."""
-    (tea,) = add(bank, Semantic(text="tea"))
-    add(bank, Status(target=tea, state="deleted"))
+def test_as_of_returns_memories_deleted_later(satchel: Run, bank: str) -> None:
+    """With a log position, or a time."""
+    (tea,) = append_records(bank, Semantic(text="tea"))
+    append_records(bank, Status(target=tea, state="deleted"))
     assert satchel("recall", "tea").out == ""
     assert "tea" in satchel("recall", "tea", "--as-of", "7").out
     assert satchel("recall", "tea", "--as-of", "2020-01-01").out == ""
@@ -132,10 +132,10 @@ def test_as_of_shows_what_was_deleted_since(satchel: Run, bank: str) -> None:
         (["--budget", "0"], "budget"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(
+def test_invalid_filters_of_recall_are_refused_by_name(
     satchel: Run, arguments: list[str], field: str
 ) -> None:
-    """With the option, and what would do."""
+    """The error names the option."""
     ran = satchel("recall", "tea", *arguments, "--json")
     assert (ran.status, ran.out, ran.error["field"]) == (2, "", field)
 
@@ -145,15 +145,17 @@ def test_what_cannot_be_meant_is_refused_by_name(
     "arguments",
     [["--limit", "many"], ["--limit"], ["--nope"], ["a", "b"], ["--limit", "-1"]],
 )
-def test_a_wrong_command_line_is_explained_as_elsewhere(satchel: Run, arguments: list[str]) -> None:
-    """A usage error, with where the help is."""
+def test_usage_errors_of_recall_are_like_those_of_other_commands(
+    satchel: Run, arguments: list[str]
+) -> None:
+    """Although ``recall`` has its own parser."""
     ran = satchel("recall", *arguments, "--json")
     assert (ran.status, ran.out, ran.error["code"]) == (2, "", "usage")
 
 
-def test_hostile_memories_do_not_drive_the_terminal(satchel: Run, bank: str) -> None:
-    """Attack: a memory, and a question, that clear the screen or reverse the line."""
-    add(bank, Semantic(text=NASTY, kind=NASTY, tags=(NASTY,), scope=Scope(user=NASTY)))
+def test_escapes_in_recalled_memories_do_not_reach_the_terminal(satchel: Run, bank: str) -> None:
+    """Attack: a memory, and a query, that clear the screen or reverse the line."""
+    append_records(bank, Semantic(text=NASTY, kind=NASTY, tags=(NASTY,), scope=Scope(user=NASTY)))
     for more in ([], ["--json"]):
         for ran in (
             satchel("recall", "tea", *more),
@@ -165,8 +167,8 @@ def test_hostile_memories_do_not_drive_the_terminal(satchel: Run, bank: str) -> 
 
 
 @pytest.mark.usefixtures("bank")
-def test_global_options_count_before_and_after_the_command(satchel: Run, tmp_path: Path) -> None:
-    """Another store is another store."""
+def test_global_options_are_accepted_before_and_after_recall(satchel: Run, tmp_path: Path) -> None:
+    """Another store has other banks."""
     assert satchel("recall", "Ada", "--store", tmp_path / "none.db").status == 2
     assert satchel("--store", tmp_path / "none.db", "recall", "Ada").status == 2
     assert satchel("--home", tmp_path / "elsewhere", "recall", "Ada").status == 2
@@ -174,8 +176,8 @@ def test_global_options_count_before_and_after_the_command(satchel: Run, tmp_pat
 
 
 @pytest.mark.usefixtures("bank")
-def test_nothing_is_imported_that_recalling_does_not_need() -> None:
-    """A cold start pays for what it uses: no colors, no other command."""
+def test_recall_imports_only_the_modules_it_needs() -> None:
+    """A cold start loads neither colors nor other commands."""
     program = (
         "import sys, json; from satchel.cli.main import run;"
         "run(['recall', 'Ada', '--json']);"
@@ -200,8 +202,8 @@ def test_nothing_is_imported_that_recalling_does_not_need() -> None:
     assert "satchel.recall.engine" in modules
 
 
-def test_memories_that_a_filter_excluded_are_counted(satchel: Run) -> None:
-    """The words match them, so the answer says which filter is the reason."""
+def test_recall_counts_memories_excluded_by_a_filter(satchel: Run) -> None:
+    """Their words match; the message names the filter."""
     satchel("remember", "Ada drinks tea", "--tag", "diet")
     satchel("remember", "Bob drinks tea", "--valid-until", "2020-01-01T00:00Z")
 

@@ -1,4 +1,4 @@
-"""Receipts, plans and jobs, as a person sees them."""
+"""Receipts, plans and jobs on the command line."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def lossy() -> str:
-    """A bank with something that Mem0 cannot hold."""
+def lossy_bank() -> str:
+    """A bank with a field that Mem0 cannot store."""
     append(new_bank("full"), [seal(Semantic(text="x", valid_from="2026-01-01T00:00:00.000000Z"))])
     return "full"
 
 
-def test_a_transfer_says_where_its_receipt_is(satchel: Run, mem0: Path) -> None:
-    """And the command that it names works as it stands."""
+def test_a_transfer_prints_the_command_that_shows_its_receipt(satchel: Run, mem0: Path) -> None:
+    """The printed command works as it is."""
     ran = satchel("import", mem0, "--bank", "b")
     words = next(line for line in ran.err.splitlines() if line.startswith("receipt: ")).split()
     page = satchel(*words[2:])
@@ -39,7 +39,7 @@ def test_a_transfer_says_where_its_receipt_is(satchel: Run, mem0: Path) -> None:
     assert "2 records" in listed.out
 
 
-def test_a_receipt_is_copied_to_a_file_and_verified_there(
+def test_a_receipt_is_written_to_a_file_and_verified(
     satchel: Run, mem0: Path, tmp_path: Path
 ) -> None:
     """On another machine its signer is untrusted."""
@@ -57,7 +57,7 @@ def test_a_receipt_is_copied_to_a_file_and_verified_there(
 def test_an_output_whose_receipt_cannot_be_stored_is_reported(
     satchel: Run, mem0: Path, tmp_path: Path, own_home: Path
 ) -> None:
-    """By name in JSON, and as a warning: the output is complete, and a copy is still written."""
+    """As a warning, and by a field of the JSON: the output is complete."""
     satchel("import", mem0, "--bank", "b")
     shutil.rmtree(own_home / "receipts")
     (own_home / "receipts").write_text("in the way")
@@ -77,11 +77,11 @@ def test_an_output_whose_receipt_cannot_be_stored_is_reported(
         assert satchel("receipt", "verify", copy).status == 0
 
 
-def test_a_loss_makes_status_1_until_it_is_accepted(
-    satchel: Run, lossy: str, tmp_path: Path
+def test_a_loss_is_exit_status_1_until_it_is_accepted(
+    satchel: Run, lossy_bank: str, tmp_path: Path
 ) -> None:
-    """The message names the flag; a plan ends the same way."""
-    words = ["export", "--bank", lossy, "--to", "mem0"]
+    """The message names the option; a dry run has the same status."""
+    words = ["export", "--bank", lossy_bank, "--to", "mem0"]
     ran = satchel(*words, "-o", tmp_path / "a.json")
     assert ran.status == 1
     assert "1 value lost. To accept the loss: --accept-loss FIELD" in ran.err
@@ -94,8 +94,8 @@ def test_a_loss_makes_status_1_until_it_is_accepted(
     assert satchel(*words, "-o", tmp_path / "c.json", "--accept-loss", "text").status == 1
 
 
-def test_a_receipt_is_the_same_value_in_json(satchel: Run, mem0: Path) -> None:
-    """As the import gives it, and as ``receipt show`` does."""
+def test_import_and_receipt_show_return_the_same_json(satchel: Run, mem0: Path) -> None:
+    """The account of the receipt."""
     done = satchel("import", mem0, "--bank", "b", "--json").json
     shown = satchel("receipt", "show", done["receipts"][0], "--json").json
     assert shown["account"] == done["accounts"][0]
@@ -111,8 +111,8 @@ def test_a_dry_run_prints_a_plan(satchel: Run, mem0: Path, tmp_path: Path) -> No
     assert satchel("key", "list", "--json").json["keys"] == []
 
 
-def test_jobs_are_listed_resumed_and_cancelled(satchel: Run, mem0: Path) -> None:
-    """With ids that can be typed."""
+def test_jobs_are_listed_resumed_and_canceled(satchel: Run, mem0: Path) -> None:
+    """With IDs that can be typed."""
     assert "No import is running" in satchel("job", "list").err
     job = killed(mem0, "b")
     ran = satchel("job", "list")
@@ -126,8 +126,8 @@ def test_jobs_are_listed_resumed_and_cancelled(satchel: Run, mem0: Path) -> None
     assert satchel("job", "cancel", job, "--json").error["code"] == "job.unknown"
 
 
-def test_owners_are_sent_to_banks(satchel: Run, tmp_path: Path) -> None:
-    """With --map, which may be given several times."""
+def test_import_maps_owners_to_banks(satchel: Run, tmp_path: Path) -> None:
+    """With ``--map``, which may be repeated."""
     path = tmp_path / "a.json"
     path.write_text(json.dumps([{"memory": "x", "user_id": "ada"}, {"memory": "y", "run_id": "r"}]))
     assert satchel("import", path).status == 4

@@ -1,6 +1,6 @@
-"""What goes wrong with the published SDK's own commands, done with ours.
+"""Defects of the published SDK's commands, reproduced with ours.
 
-Each test has the id of the defect in the reference; the whole list, with the tests elsewhere, is
+Each test has the ID of the defect in the reference; the list with all tests is
 ``tests/data/pam_sdk_defects.json``.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
 AT = "2026-01-02T03:04:05+00:00"
-SAID = "The user prefers dark mode in every editor"
+TEXT = "The user prefers dark mode in every editor"
 AGENT = {"name": "trusted", "model_family": "m", "runtime": "r", "version": ""}
 ENTRY = {"created_at": AT, "subject": "Ada", "predicate": "drinks", "object": "tea"}
 
@@ -41,55 +41,55 @@ def sdk_file(
 
 
 def texts(satchel: "Run") -> list[str]:
-    """Return what the bank holds, or nothing where there is none."""
+    """Return the texts of the bank's memories; none without a bank."""
     found = satchel("list", "--json")
     return [one["text"] for one in found.json["memories"]] if found.status == 0 else []
 
 
-def emptied(file: Any) -> None:
-    """Take ids, root and signature away, and let the entry say something else."""
+def strip(file: Any) -> None:
+    """Remove IDs, root and signature, and change the entry."""
     file["semantic"][0].update(id="", object="gin")
     file.update(root_hash="", signature="")
 
 
 def test_e01_a_stripped_file_is_not_imported_nor_signed(satchel: "Run", tmp_path: Path) -> None:
-    """The SDK prints FAIL, imports it all the same, and signs it with the victim's key."""
-    path = sdk_file(tmp_path, None, emptied)
+    """The SDK prints FAIL, imports the file, and signs it with the victim's key."""
+    path = sdk_file(tmp_path, None, strip)
     assert satchel("remember", "ours").status == 0
     unsafe = ("--bank", "default", "--unsafe-accept", "unsigned")
     assert satchel("import", path, *unsafe).status == 4
     assert texts(satchel) == ["ours"]
 
 
-def test_e04_a_random_key_is_asked_for_before_anything_is_taken(
+def test_e04_a_file_of_an_unknown_key_is_untrusted(
     satchel: "Run", tmp_path: Path, key: SigningKey
 ) -> None:
-    """Whatever it calls its agent: nobody here said that the key counts."""
+    """Regardless of the agent name it claims."""
     path = sdk_file(tmp_path, key)
     ran = satchel("import", path)
     assert ran.status == 3
     assert "untrusted" in ran.err
     assert texts(satchel) == []
-    put_up = [word for name in ("untrusted", "entries-only") for word in ("--unsafe-accept", name)]
-    assert satchel("import", path, "--bank", "default", *put_up).status == 0
+    accept = [word for name in ("untrusted", "entries-only") for word in ("--unsafe-accept", name)]
+    assert satchel("import", path, "--bank", "default", *accept).status == 0
     (memory,) = satchel("list", "--json").json["memories"]
     record = satchel("show", memory["id"], "--json").json["record"]
     assert record["origin"]["trust"] == "imported"
 
 
 @pytest.mark.parametrize("signature", ["00" * 64, "zz", "00"])
-def test_e19_a_bad_signature_is_an_exit_status(
+def test_e19_an_invalid_signature_is_an_error_status(
     satchel: "Run", tmp_path: Path, key: SigningKey, signature: str
 ) -> None:
-    """The SDK prints FAIL and ends with 0, so no script notices."""
+    """The SDK prints FAIL and exits with 0, so no script notices."""
     path = sdk_file(tmp_path, key, lambda file: file.update(signature=signature))
     assert satchel("verify", path, "--trust-key", key.did).status in (3, 4)
 
 
-def test_e10_a_file_with_wrong_hashes_leaves_the_store_as_it_was(
+def test_e10_a_file_with_wrong_hashes_does_not_change_the_store(
     satchel: "Run", tmp_path: Path, key: SigningKey
 ) -> None:
-    """The SDK stores it, drops its identity entries, and never wakes up again."""
+    """The SDK stores it, drops its identity entries, and never loads again."""
     assert satchel("remember", "tea at four").status == 0
     path = sdk_file(tmp_path, key, lambda file: file["semantic"][0].update(object="gin"))
     ran = satchel("import", path, "--bank", "default", "--unsafe-accept", "untrusted")
@@ -99,8 +99,8 @@ def test_e10_a_file_with_wrong_hashes_leaves_the_store_as_it_was(
     assert "tea at four" in satchel("rehydrate").out
 
 
-def test_e20_a_store_that_was_edited_is_not_signed(satchel: "Run", tmp_path: Path) -> None:
-    """The SDK signs what it finds on the disk; here each record is proved on its way out."""
+def test_e20_an_edited_store_is_not_exported(satchel: "Run", tmp_path: Path) -> None:
+    """The SDK signs the edited data; here each record is verified on export."""
     assert satchel("remember", "likes tea").status == 0
     connection = apsw.Connection(load_settings().store)
     connection.execute(
@@ -114,10 +114,8 @@ def test_e20_a_store_that_was_edited_is_not_signed(satchel: "Run", tmp_path: Pat
     assert not target.exists()
 
 
-def test_d10_what_is_added_after_an_export_is_in_the_next_one(
-    satchel: "Run", tmp_path: Path
-) -> None:
-    """Sign, append, save: the SDK saves the root of before, and refuses its own file."""
+def test_d10_a_later_export_includes_new_memories(satchel: "Run", tmp_path: Path) -> None:
+    """Sign, append, save: the SDK saves the old root, and refuses its own file."""
     for number in (1, 2):
         assert satchel("remember", f"memory {number}").status == 0
         assert satchel("export", "--output", tmp_path / f"{number}.pam.jsonl").status == 0
@@ -127,19 +125,21 @@ def test_d10_what_is_added_after_an_export_is_in_the_next_one(
         assert found["records"]["semantic"] == number
 
 
-def test_d27_the_same_fact_twice_is_one_memory_or_is_named(satchel: "Run", tmp_path: Path) -> None:
-    """Imported twice, or told twice under one key, it is one; else ``duplicates`` names it."""
+def test_d27_a_repeated_fact_is_one_memory_or_a_reported_duplicate(
+    satchel: "Run", tmp_path: Path
+) -> None:
+    """One after a second import or under one key; otherwise ``duplicates`` lists it."""
     theirs = tmp_path / "mem0.json"
     theirs.write_text(json.dumps([{"id": "1", "memory": "lives in Oslo"}]))
     for _ in range(2):
         assert satchel("import", theirs, "--bank", "default").status == 0
-        assert satchel("remember", SAID, "--key", "theme").status == 0
-    assert sorted(texts(satchel)) == sorted([SAID, "lives in Oslo"])
-    assert satchel("remember", SAID).status == 0
-    assert SAID[:20] in satchel("duplicates").out
+        assert satchel("remember", TEXT, "--key", "theme").status == 0
+    assert sorted(texts(satchel)) == sorted([TEXT, "lives in Oslo"])
+    assert satchel("remember", TEXT).status == 0
+    assert TEXT[:20] in satchel("duplicates").out
 
 
-def test_e11_a_store_with_more_than_a_thousand_working_memories_stays_open(
+def test_e11_a_store_with_more_than_1000_working_memories_opens(
     satchel: "Run",
 ) -> None:
     """The SDK's hook writes the 1,001st, then nothing loads, and the next write empties it."""
@@ -151,18 +151,16 @@ def test_e11_a_store_with_more_than_a_thousand_working_memories_stays_open(
 
 
 def test_e14_a_memory_is_stored_as_given(satchel: "Run") -> None:
-    """The SDK cuts it into ("The", "user", "prefers dark mode ...")."""
-    identity = satchel("remember", SAID, "--json").json["id"]
+    """The SDK splits it into ("The", "user", "prefers dark mode ...")."""
+    identity = satchel("remember", TEXT, "--json").json["id"]
     record = satchel("show", identity, "--json").json["record"]
-    assert record["text"] == SAID
+    assert record["text"] == TEXT
     assert not {"subject", "predicate", "object"} & record.keys()
 
 
 @pytest.mark.parametrize(("member", "value"), [("confidence", 5), ("confidence", "1.0")])
-def test_a_memory_is_not_assigned_to_and_not_made_of_what_it_cannot_be(
-    satchel: "Run", member: str, value: Any
-) -> None:
-    """The SDK looks at a value when the entry is made, and never after."""
+def test_memories_are_immutable_and_validated(satchel: "Run", member: str, value: Any) -> None:
+    """The SDK validates a value on creation only, never after."""
     with pytest.raises(AttributeError):
         setattr(Semantic(text="x"), member, value)
     ran = satchel("remember", "x", "--field", f"{member}={json.dumps(value)}")
@@ -171,7 +169,7 @@ def test_a_memory_is_not_assigned_to_and_not_made_of_what_it_cannot_be(
 
 
 def test_sec_016_an_error_is_reported_with_an_exit_status(satchel: "Run") -> None:
-    """The SDK's servers swallow what fails while loading, and go on with an empty store."""
+    """The SDK's servers ignore load errors, and continue with an empty store."""
     with filled() as bank:
         keep(bank, "tea at four")
     Path(load_settings().store).write_bytes(b"not a database at all" * 100)

@@ -1,4 +1,4 @@
-"""``satchel session``, ``checkpoint``, ``fork`` and ``distill``."""
+"""``satchel session``: record, show, list, fork, checkpoint, distill and diff."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ TALK = [
 
 
 @pytest.fixture
-def talk(satchel: Run, tmp_path: Path) -> str:
-    """The id of a recorded session that is called trip."""
+def trip(satchel: Run, tmp_path: Path) -> str:
+    """The ID of a recorded session named trip."""
     path = tmp_path / "talk.jsonl"
     path.write_text("\n".join(map(json.dumps, TALK)) + "\n\n")
     done = satchel("session", "record", path, "--name", "trip", "--agent", "helper")
@@ -33,10 +33,8 @@ def talk(satchel: Run, tmp_path: Path) -> str:
     return done.out.strip()
 
 
-@pytest.mark.usefixtures("talk")
-def test_a_conversation_goes_off_the_rails_and_is_taken_up_from_before(
-    satchel: Run, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("trip")
+def test_a_session_is_forked_at_an_earlier_point(satchel: Run, tmp_path: Path) -> None:
     """Recorded, distilled, forked at a checkpoint and at a message, compared, listed as a tree."""
     receipt = satchel("session", "distill", "trip", "--json").json["receipt"]
     assert "RECEIPT OF A DISTILLATION" in satchel("receipt", "show", receipt).out
@@ -74,12 +72,12 @@ def test_a_conversation_goes_off_the_rails_and_is_taken_up_from_before(
 
 
 def test_the_branch_tree_fits_into_80_columns(
-    satchel: Run, talk: str, monkeypatch: pytest.MonkeyPatch
+    satchel: Run, trip: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a terminal and without color; names are cut, ids and where forks begin are not."""
+    """Without a terminal and without color; names are shortened, IDs and fork points are not."""
     monkeypatch.setenv("NO_COLOR", "1")
     long = "a name that goes on and on, 咖啡 and all, further than any line is wide, and on"
-    source = talk
+    source = trip
     for number in range(9):
         done = satchel(
             "session", "fork", source, "--at", "1", "--name", f"{long} {number}", "--json"
@@ -100,9 +98,9 @@ def test_the_branch_tree_fits_into_80_columns(
     assert long in satchel("session", "list").out
 
 
-def test_extra_members_of_a_message_round_trip(satchel: Run, talk: str) -> None:
-    """Of every program its own members."""
-    shown = satchel("session", "show", talk, "--last", "1000", "--json").json
+def test_extra_members_of_a_message_round_trip(satchel: Run, trip: str) -> None:
+    """Members of other programs."""
+    shown = satchel("session", "show", trip, "--last", "1000", "--json").json
     assert shown["messages"][1]["more"] == {"model": "m-1"}
     assert shown["session"]["agent"] == "helper"
 
@@ -129,20 +127,20 @@ def test_extra_members_of_a_message_round_trip(satchel: Run, talk: str) -> None:
         "time",
         "note",
         "summary",
-        "beyond",
+        "unknown member",
         "cut",
         "open",
         "deep",
         "bytes",
     ],
 )
-def test_a_bad_line_is_named_and_nothing_is_recorded(
-    satchel: Run, tmp_path: Path, talk: str, line: str, field: str | None
+def test_a_malformed_message_is_refused_and_nothing_is_recorded(
+    satchel: Run, tmp_path: Path, trip: str, line: str, field: str | None
 ) -> None:
-    """With the file, the line, and the member that is wrong."""
+    """The error names file, line and member."""
     path = tmp_path / "bad.jsonl"
     path.write_bytes(b'{"role": "user", "content": "good"}\n\n' + line.encode("latin-1") + b"\n")
-    for more in ([], ["--session", talk]):
+    for more in ([], ["--session", trip]):
         done = satchel("session", "record", path, *more, "--json")
         assert done.status == 4
         assert (done.error["file"], done.error["line"]) == (str(path), 3)
@@ -151,10 +149,8 @@ def test_a_bad_line_is_named_and_nothing_is_recorded(
     assert satchel("session", "list", "--json").json["sessions"][0]["messages"] == 3
 
 
-def test_messages_come_from_standard_input_too(
-    satchel: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An empty one is an error: nothing done is no success."""
+def test_session_record_reads_standard_input(satchel: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty input is an error."""
     said = b'{"role": "user", "content": "piped"}\n'
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(said)))
     assert satchel("session", "record", "-", "--name", "p").status == 0
@@ -163,11 +159,11 @@ def test_messages_come_from_standard_input_too(
     assert satchel("session", "record", "-").status == 4
 
 
-@pytest.mark.usefixtures("talk")
-def test_a_session_is_picked_at_a_terminal_only(
+@pytest.mark.usefixtures("trip")
+def test_session_fork_prompts_only_at_a_terminal(
     satchel: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A program is told to name one; a person chooses a session, then a point."""
+    """For a session, then for a point; without a terminal a session must be named."""
     assert satchel("session", "fork").status == 2
     assert satchel("session", "checkpoint", "create", "trip", "--name", "here").status == 0
 
@@ -188,8 +184,8 @@ def test_a_session_is_picked_at_a_terminal_only(
     assert satchel("session", "fork").status == 130
 
 
-@pytest.mark.usefixtures("talk")
-def test_what_makes_no_sense_is_a_usage_error(satchel: Run) -> None:
+@pytest.mark.usefixtures("trip")
+def test_invalid_session_arguments_are_usage_errors(satchel: Run) -> None:
     """Each with exit status 2."""
     for words in (
         ("session", "show", "nobody"),
@@ -203,17 +199,19 @@ def test_what_makes_no_sense_is_a_usage_error(satchel: Run) -> None:
     assert satchel("session", "set", "trip", "--working-state", "{").status == 4
 
 
-def test_a_conversation_is_not_a_token_holders(satchel: Run, talk: str, tmp_path: Path) -> None:
-    """Attack: a token for all memories opens what was said."""
+def test_attack_a_token_for_all_memories_opens_sessions(
+    satchel: Run, trip: str, tmp_path: Path
+) -> None:
+    """Every session command is refused."""
     token = tmp_path / "x.token"
     issue = ["token", "issue", "--audience", "default", "--everything", "--output", token]
     assert satchel(*issue, "--allow", "read,write,derive,export").status == 0
     for words in (
         ("session", "list"),
-        ("session", "show", talk),
-        ("session", "checkpoint", "list", talk),
-        ("session", "fork", talk),
-        ("session", "distill", talk),
-        ("session", "rename", talk, "mine"),
+        ("session", "show", trip),
+        ("session", "checkpoint", "list", trip),
+        ("session", "fork", trip),
+        ("session", "distill", trip),
+        ("session", "rename", trip, "mine"),
     ):
         assert satchel("--token", token, *words).status == 3, words

@@ -1,4 +1,4 @@
-"""``satchel sink``: a bank's log, followed into a database or files, at least once."""
+"""``satchel sink``: the log of a bank is copied to a database or files, at least once."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 
 
 class _KilledError(BaseException):
-    """What no handler catches."""
+    """An exception that no handler catches."""
 
 
 def rows_in(address: str) -> list[dict[str, Any]]:
-    """Return what a sink has, in the order of the log, as it is there."""
+    """Return the rows of a sink, in log order."""
     kind, _, rest = address.partition(":///")
     found: list[dict[str, Any]] = []
     if kind == "sqlite":
@@ -89,7 +89,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"{request.param}:///{tmp_path / 'out'}"
 
 
-def run(address: str, bank: str | None = None) -> Any:
+def follow_into(address: str, bank: str | None = None) -> Any:
     """Follow once."""
     sink = open_sink(load_settings(), address)
     try:
@@ -98,17 +98,17 @@ def run(address: str, bank: str | None = None) -> Any:
         sink.close()
 
 
-def test_each_record_is_a_row_in_the_order_of_the_log(satchel: Run, address: str) -> None:
-    """Memory, changes of state, what was forgotten; and only what is new comes the next time."""
+def test_each_record_is_written_as_a_row_in_log_order(satchel: Run, address: str) -> None:
+    """Memories and statuses; a second run writes only new rows."""
     satchel("init")
     first = satchel("remember", "likes tea\x1f 東京", "--tag", "a", "--user", "ada").out.strip()
     satchel("update", first, "likes coffee")
-    assert run(address)[0].rows == 5
+    assert follow_into(address)[0].rows == 5
     second = satchel("list", "--json").json["memories"][0]["id"]
     satchel("forget", second, "--reason", "over")
 
-    assert run(address)[0].rows == 1
-    assert run(address)[0].rows == 0
+    assert follow_into(address)[0].rows == 1
+    assert follow_into(address)[0].rows == 0
 
     found = rows_in(address)
     assert [row["seq"] for row in found] == list(range(6))
@@ -121,8 +121,8 @@ def test_each_record_is_a_row_in_the_order_of_the_log(satchel: Run, address: str
     assert set().union(*found) <= set(COLUMNS)
 
 
-def test_a_run_that_is_killed_misses_nothing(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between any two writes; each record is there once more than never."""
+def test_an_interrupted_run_misses_no_record(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupted between any two writes; rows may repeat."""
     monkeypatch.setattr(sinks, "TOGETHER", 7)
     append(new_bank(), memories(40))
     for most in (0, 1, 3):
@@ -141,13 +141,13 @@ def test_a_run_that_is_killed_misses_nothing(address: str, monkeypatch: pytest.M
             follow_once(load_settings(), sink, FollowOptions())
         sink.close()
 
-    run(address)
+    follow_into(address)
 
     assert sorted({row["seq"] for row in rows_in(address)}) == list(range(42))
 
 
-def test_an_import_that_is_not_complete_is_waited_for(address: str) -> None:
-    """Nobody sees its records yet; what came after it comes after it."""
+def test_a_sink_waits_for_an_incomplete_import(address: str) -> None:
+    """Later records are written after it."""
     bank, settings = new_bank(), load_settings()
     append(bank, memories(2))
     source = seal(Source(provider="mem0", format="mem0"))
@@ -156,24 +156,24 @@ def test_an_import_that_is_not_complete_is_waited_for(address: str) -> None:
         ledger.append([source])
         ledger.append(memories(3, 10), batch=source.id)
         ledger.append(memories(1, 20))
-        done = run(address)[0]
+        done = follow_into(address)[0]
         assert (done.seq, done.waiting) == (3, 6)
         ledger.append([closing_receipt(source.id, now())])
-    done = run(address)[0]
+    done = follow_into(address)[0]
     assert done.waiting == 0
     assert [row["seq"] for row in rows_in(address)] == list(range(done.seq + 1))
     assert sum(row["type"] == "semantic" for row in rows_in(address)) == 6
 
 
 def test_a_sink_of_another_history_is_refused(address: str, tmp_path: Path) -> None:
-    """The store was put back from a backup and went on otherwise: nothing is mixed."""
+    """The store was restored from a backup and diverged."""
     bank = new_bank()
     store = load_settings().home / "satchel.db"
     copy = tmp_path / "copy.db"
     with configured_store(load_settings()) as opened:
         opened.copy_to(copy)  # type: ignore[attr-defined]  # SQLite can
     append(bank, memories(3))
-    run(address)
+    follow_into(address)
     for path in store.parent.glob("satchel.db*"):
         path.unlink()
     copy.rename(store)
@@ -183,15 +183,15 @@ def test_a_sink_of_another_history_is_refused(address: str, tmp_path: Path) -> N
     append(bank, memories(4, 50))
 
     with pytest.raises(VerificationError, match="another history"):
-        run(address)
+        follow_into(address)
 
 
-def test_words_that_were_erased_go_from_a_database_too(satchel: Run, tmp_path: Path) -> None:
-    """The row stays, and says that something was there."""
+def test_erased_text_is_deleted_from_a_database_sink(satchel: Run, tmp_path: Path) -> None:
+    """The row remains, without its text."""
     satchel("init")
     first = satchel("remember", "Ada lives in Paris", "--user", "ada").out.strip()
     address = f"sqlite:///{tmp_path / 'out.db'}"
-    run(address)
+    follow_into(address)
     satchel("forget", first)
     with configured_store(load_settings()) as store, store.reading() as reader:
         bank = reader.banks()[0]
@@ -199,15 +199,15 @@ def test_words_that_were_erased_go_from_a_database_too(satchel: Run, tmp_path: P
         ledger = open_ledger(load_settings(), store, bank, writes=True)
         ledger.append([seal(Erasure(entry=first, at=now()))])
 
-    run(address)
+    follow_into(address)
 
     row = next(row for row in rows_in(address) if row["id"] == first)
     assert "text" not in row
     assert next(row for row in rows_in(address) if row["type"] == "erasure")["target"] == first
 
 
-def test_following_continues_until_it_is_stopped(tmp_path: Path) -> None:
-    """What is added meanwhile arrives without another call."""
+def test_follow_runs_until_it_is_stopped(tmp_path: Path) -> None:
+    """Records that are appended during the run are written."""
     bank, stop = new_bank(), threading.Event()
     append(bank, memories(1))
     sink, seen = open_sink(load_settings(), f"file:///{tmp_path / 'out'}"), list[int]()
@@ -225,7 +225,7 @@ def test_following_continues_until_it_is_stopped(tmp_path: Path) -> None:
 
 
 def test_python_follows_as_the_command_does(tmp_path: Path) -> None:
-    """One call, and only what is new the next time."""
+    """A second call writes only new rows."""
     append(new_bank(), memories(2))
     address = f"file:///{tmp_path / 'out'}"
     with Satchel.open() as satchel:
@@ -233,8 +233,8 @@ def test_python_follows_as_the_command_does(tmp_path: Path) -> None:
         assert [done.rows for done in satchel.sink(address)] == [0]
 
 
-def test_objects_are_put_into_object_storage() -> None:
-    """The same files, in the memory of this process, by the driver that has S3 as well."""
+def test_a_sink_writes_to_object_storage() -> None:
+    """In memory, by the driver that also supports S3."""
     append(new_bank(), memories(3))
     files = ObjectFiles("memory://")
     sink: Sink = SegmentSink(files, as_jsonl, "jsonl")
@@ -259,14 +259,14 @@ def test_objects_are_put_into_object_storage() -> None:
         "parquet+x://",
     ],
 )
-def test_what_is_no_address_of_a_sink_is_refused(text: str) -> None:
+def test_an_invalid_sink_address_is_refused(text: str) -> None:
     """Before anything is opened."""
     with pytest.raises(UsageError):
         open_sink(load_settings(), text)
 
 
-def test_a_store_is_no_sink(satchel: Run) -> None:
-    """Attack, or a slip: the target is the very store that is followed."""
+def test_a_store_is_refused_as_a_sink(satchel: Run) -> None:
+    """An attack, or a mistake: the target is the followed store."""
     satchel("init")
     store = load_settings().home / "satchel.db"
     before = store.read_bytes()
@@ -275,25 +275,25 @@ def test_a_store_is_no_sink(satchel: Run) -> None:
     assert store.read_bytes() == before
 
 
-def test_a_planted_link_is_not_written_through(tmp_path: Path) -> None:
-    """Attack: the sink's file leads to another file of its owner's."""
+def test_attack_a_sink_file_is_a_link(tmp_path: Path) -> None:
+    """It leads to another file of the user."""
     victim = tmp_path / "victim"
     victim.write_text("mine")
     (tmp_path / "out.db").symlink_to(victim)
     append(new_bank(), memories(1))
 
     with pytest.raises(Exception, match="link"):
-        run(f"sqlite:///{tmp_path / 'out.db'}")
+        follow_into(f"sqlite:///{tmp_path / 'out.db'}")
 
     assert victim.read_text() == "mine"
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("kind", ["sqlite", "parquet", "file"])
-def test_a_sink_that_is_killed_at_any_moment_misses_nothing(
+def test_a_sink_killed_at_any_moment_misses_no_record(
     process: Callable[..., subprocess.Popen[bytes]], tmp_path: Path, kind: str
 ) -> None:
-    """Twenty kills of a following process, while the bank grows: each record is there."""
+    """Twenty kills of a following process, while the bank grows."""
     bank, chance = new_bank(), random.Random(3)  # noqa: S311 - the same moments in every run
     address = f"{kind}:///{tmp_path / 'out'}"
     for turn in range(20):
@@ -303,5 +303,5 @@ def test_a_sink_that_is_killed_at_any_moment_misses_nothing(
             running.communicate(timeout=chance.uniform(0.3, 1.5))
         running.send_signal(signal.SIGKILL)
         running.communicate()
-    run(address)
+    follow_into(address)
     assert sorted({row["seq"] for row in rows_in(address)}) == list(range(2 + 20 * 300))

@@ -1,8 +1,12 @@
 """Capability tokens on the command line: from the owner to the holder, and back."""
 
+from __future__ import annotations
+
 import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +18,13 @@ from satchel.crypto.token_chain import open_chain
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
+
 TEAM = Path(__file__).parent.parent.parent / "examples" / "team.py"
 SPECIALIST = ("token", "issue", "--audience", "specialist", "--type", "procedural")
 
 
 @pytest.fixture
-def shared(satchel: "Run", tmp_path: Path) -> Path:
+def specialist_token(satchel: Run, tmp_path: Path) -> Path:
     """A bank with three memories, two keys of holders, and the specialist's token."""
     for text, more in (
         ("ship on Friday", ["--type", "working"]),
@@ -34,29 +39,33 @@ def shared(satchel: "Run", tmp_path: Path) -> Path:
     return path
 
 
-def listed(satchel: "Run", *options: Any) -> list[str]:
+def listed(satchel: Run, *options: Any) -> list[str]:
     """Return the texts that a listing shows."""
     found = satchel(*options, "list", "--json")
     assert found.status == 0, found.err
     return [memory["text"] for memory in found.json["memories"]]
 
 
-def test_a_holder_works_with_its_part_and_with_nothing_else(satchel: "Run", shared: Path) -> None:
+def test_a_holder_reads_only_the_memories_of_its_token(
+    satchel: Run, specialist_token: Path
+) -> None:
     """D42: a token with an audience is usable, by its audience."""
     assert listed(satchel) != ["run make check"]
-    assert listed(satchel, "--token", shared) == ["run make check"]
-    assert satchel("--token", shared, "recall", "invoice", "--json").json["memories"] == []
-    asked = satchel("--token", shared, "recall", "check", "--json").json
+    assert listed(satchel, "--token", specialist_token) == ["run make check"]
+    assert (
+        satchel("--token", specialist_token, "recall", "invoice", "--json").json["memories"] == []
+    )
+    asked = satchel("--token", specialist_token, "recall", "check", "--json").json
     assert [memory["text"] for memory in asked["memories"]] == ["run make check"]
     assert "score" not in asked["memories"][0]
-    assert satchel("--token", shared, "stats", "--json").json["records"] == 1
+    assert satchel("--token", specialist_token, "stats", "--json").json["records"] == 1
 
 
-def test_a_token_comes_from_the_environment_too(
-    satchel: "Run", shared: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_token_is_read_from_the_environment(
+    satchel: Run, specialist_token: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a file, and as the JSON itself; `config show` says where it came from, not what it is."""
-    for value in (str(shared), shared.read_text()):
+    """A file name or the JSON; ``config show`` prints its origin, not its value."""
+    for value in (str(specialist_token), specialist_token.read_text()):
         monkeypatch.setenv("SATCHEL_TOKEN", value)
         assert listed(satchel) == ["run make check"]
         shown = satchel("config", "show", "--json")
@@ -95,55 +104,57 @@ def test_a_token_comes_from_the_environment_too(
     ],
     ids=" ".join,
 )
-def test_what_a_token_does_not_allow_is_refused_and_does_nothing(
-    satchel: "Run",
-    shared: Path,
+def test_operations_without_permission_are_refused(
+    satchel: Run,
+    specialist_token: Path,
     words: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    """Whichever door is tried: status 3, one error, and nothing written."""
+    """Status 3, one error, and nothing written."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in.json").write_text('[{"memory": "x"}]')
     before = sorted(tmp_path.iterdir())
-    ran = satchel("--token", shared, *words, "--json")
+    ran = satchel("--token", specialist_token, *words, "--json")
     assert (ran.status, ran.error["code"]) == (3, "permission.refused"), ran.err
     assert ran.out == ""
     assert sorted(tmp_path.iterdir()) == before
     assert len(listed(satchel)) == 3
 
 
-def test_a_token_without_its_key_opens_nothing(satchel: "Run", shared: Path) -> None:
-    """Attack: the file of a token is stolen; its key is not."""
+def test_attack_a_stolen_token_is_used_without_its_key(
+    satchel: Run, specialist_token: Path
+) -> None:
+    """The holder's key is missing."""
     (load_settings().home / "keys" / "specialist.key").unlink()
-    ran = satchel("--token", shared, "list", "--json")
+    ran = satchel("--token", specialist_token, "list", "--json")
     assert (ran.status, ran.error["code"]) == (3, "key.refused")
     assert "make check" not in ran.err
 
 
-def test_a_bearer_token_works_for_every_holder(satchel: "Run", shared: Path) -> None:
-    """Without a key; and it cannot be handed on in part."""
+def test_a_bearer_token_works_for_every_holder(satchel: Run, specialist_token: Path) -> None:
+    """Without a key; it cannot be attenuated, and must expire soon."""
     text = satchel("token", "issue", "--bearer", "--type", "working").out
     assert listed(satchel, "--token", text.strip()) == ["ship on Friday"]
     ran = satchel("token", "attenuate", text.strip(), "--audience", "helper", "--everything")
     assert ran.status == 2
     long = satchel("token", "issue", "--bearer", "--everything", "--expires", "2d", "--json")
     assert (long.status, long.error["code"]) == (2, "usage")
-    assert shared.exists()
+    assert specialist_token.exists()
 
 
-def test_a_part_is_handed_on_without_the_owner(
-    satchel: "Run", shared: Path, tmp_path: Path
+def test_a_holder_attenuates_its_token_without_the_owner(
+    satchel: Run, specialist_token: Path, tmp_path: Path
 ) -> None:
-    """It says less, whatever it says; and it ends with the token that it was made of."""
+    """The new token allows less, and is revoked together with its parent."""
     part = tmp_path / "helper.token"
-    words = ["token", "attenuate", shared, "--audience", "helper", "--any-tag", "other"]
+    words = ["token", "attenuate", specialist_token, "--audience", "helper", "--any-tag", "other"]
     assert satchel(*words, "--output", part).status == 0
     assert listed(satchel, "--token", part) == []
     more = satchel(
         "token",
         "attenuate",
-        shared,
+        specialist_token,
         "--audience",
         "helper",
         "--allow",
@@ -153,22 +164,33 @@ def test_a_part_is_handed_on_without_the_owner(
     )
     assert (more.status, more.error["code"]) == (2, "usage")
     same = tmp_path / "same.token"
-    words = ["token", "attenuate", shared, "--audience", "helper", "--everything", "-o", same]
+    words = [
+        "token",
+        "attenuate",
+        specialist_token,
+        "--audience",
+        "helper",
+        "--everything",
+        "-o",
+        same,
+    ]
     assert satchel(*words).status == 0
     assert listed(satchel, "--token", same) == ["run make check"]
-    assert [len(open_chain(path.read_bytes()).tokens) for path in (shared, part, same)] == [1, 2, 2]
+    assert [
+        len(open_chain(path.read_bytes()).tokens) for path in (specialist_token, part, same)
+    ] == [1, 2, 2]
     shown = satchel("token", "inspect", same, "--json").json
     assert shown["permissions"] == ["read"]
-    assert satchel("token", "revoke", shared, "--reason", "done").status == 0
-    for path in (shared, part, same):
+    assert satchel("token", "revoke", specialist_token, "--reason", "done").status == 0
+    for path in (specialist_token, part, same):
         ran = satchel("--token", path, "list", "--json")
         assert (ran.status, ran.error["code"]) == (3, "token.revoked")
         verdict = satchel("token", "verify", path, "--json")
         assert (verdict.status, verdict.json["code"]) == (3, "token.revoked")
 
 
-def test_tokens_are_listed_while_they_count(satchel: "Run", shared: Path) -> None:
-    """The log has what was issued; those of the past are shown when asked for."""
+def test_token_list_shows_active_tokens(satchel: Run, specialist_token: Path) -> None:
+    """From the log; expired and revoked ones with ``--all``."""
     (one,) = satchel("token", "list", "--json").json["tokens"]
     assert (one["state"], one["scope"]) == ("active", ["type procedural"])
     assert satchel("token", "revoke", one["id"][7:15], "--json").json["is_new"] is True
@@ -178,35 +200,39 @@ def test_tokens_are_listed_while_they_count(satchel: "Run", shared: Path) -> Non
     assert past["state"] == "revoked"
     unknown = satchel("token", "revoke", "nothing", "--json")
     assert (unknown.status, unknown.error["code"]) == (2, "usage")
-    assert shared.exists()
+    assert specialist_token.exists()
 
 
-def test_a_token_is_verified_against_what_is_asked(satchel: "Run", shared: Path) -> None:
-    """Permissions, one entry, and an artifact; the exit status says it."""
+def test_token_verify_checks_permissions_and_entries(satchel: Run, specialist_token: Path) -> None:
+    """The exit status is the verdict."""
     memories = satchel("list", "--json").json["memories"]
     ids = {memory["text"]: memory["id"] for memory in memories}
-    good = satchel("token", "verify", shared, "--may", "read,derive", "--json")
+    good = satchel("token", "verify", specialist_token, "--may", "read,derive", "--json")
     assert (good.status, good.json["valid"], good.json["checked"]) == (0, True, ["log"])
-    assert satchel("token", "verify", shared, "--entry", ids["run make check"]).status == 0
-    hidden = satchel("token", "verify", shared, "--entry", ids["ship on Friday"], "--json")
+    assert (
+        satchel("token", "verify", specialist_token, "--entry", ids["run make check"]).status == 0
+    )
+    hidden = satchel(
+        "token", "verify", specialist_token, "--entry", ids["ship on Friday"], "--json"
+    )
     assert (hidden.status, hidden.json["code"]) == (3, "permission.refused")
-    assert satchel("token", "verify", shared, "--may", "export").status == 3
-    assert satchel("token", "verify", shared, "--may", "own").status == 2
+    assert satchel("token", "verify", specialist_token, "--may", "export").status == 3
+    assert satchel("token", "verify", specialist_token, "--may", "own").status == 2
 
 
-def test_a_verifier_elsewhere_believes_a_list_and_never_an_older_one(
-    satchel: "Run", shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_attack_an_older_revocation_list_is_presented(
+    satchel: Run, specialist_token: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Attack: the list from before the revocation is shown again to who has seen a later one."""
+    """A verifier without the bank accepts a signed list, but none older than one it has seen."""
     before, after = tmp_path / "before.json", tmp_path / "after.json"
     assert satchel("token", "revocations", "--output", before).status == 0
-    assert satchel("token", "revoke", shared).status == 0
+    assert satchel("token", "revoke", specialist_token).status == 0
     assert satchel("token", "revocations", "--output", after).status == 0
     owner = satchel("key", "export", "default").json["key"]
-    bank = json.loads(shared.read_text())["tokens"][0]["payload"]["bank"]
+    bank = json.loads(specialist_token.read_text())["tokens"][0]["payload"]["bank"]
     monkeypatch.setenv("SATCHEL_HOME", str(tmp_path / "elsewhere"))
     monkeypatch.setenv("SATCHEL_WITNESS", str(tmp_path / "elsewhere-state"))
-    verify = ["token", "verify", shared, "--json"]
+    verify = ["token", "verify", specialist_token, "--json"]
     assert satchel(*verify).json["problem"].startswith("the token was not issued by an owner")
     assert satchel("key", "trust", owner, "--bank", bank).status == 0
     assert satchel(*verify).json["notes"] != []
@@ -216,20 +242,22 @@ def test_a_verifier_elsewhere_believes_a_list_and_never_an_older_one(
     assert (again.status, again.error["code"]) == (3, "token.refused")
 
 
-def test_a_token_is_for_one_bank_and_says_nothing_of_others(satchel: "Run", shared: Path) -> None:
-    """Naming another bank is refused alike, whether it is there or not."""
+def test_a_token_is_valid_for_one_bank_and_reveals_no_other(
+    satchel: Run, specialist_token: Path
+) -> None:
+    """The error is the same for existing and missing banks."""
     assert satchel("bank", "create", "private").status == 0
     said = [
-        satchel("--token", shared, "list", "--bank", name, "--json").error
+        satchel("--token", specialist_token, "list", "--bank", name, "--json").error
         for name in ("private", "nowhere")
     ]
     assert said[0] == said[1]
     assert said[0]["code"] == "token.refused"
-    assert listed(satchel, "--token", shared) == ["run make check"]
+    assert listed(satchel, "--token", specialist_token) == ["run make check"]
 
 
-def test_a_long_list_of_entries_goes_beside_the_token(satchel: "Run", tmp_path: Path) -> None:
-    """A file of ids, one a line; its hash is in the token, and the list in the file."""
+def test_a_token_is_issued_for_a_list_of_entries(satchel: Run, tmp_path: Path) -> None:
+    """From a file with one ID a line; the token has the hash of the list."""
     made = [satchel("remember", f"fact {n}", "--type", "working").out.split()[0] for n in range(2)]
     ids = tmp_path / "ids.txt"
     ids.write_text("".join(f"{one}\n" for one in made[:1]))
@@ -242,7 +270,7 @@ def test_a_long_list_of_entries_goes_beside_the_token(satchel: "Run", tmp_path: 
 
 
 def test_the_team_example_runs(tmp_path: Path) -> None:
-    """Each sees its part, nobody knows of the customer, and nobody takes anything along."""
+    """Each agent sees its memories only, and cannot export them."""
     ran = subprocess.run(
         [sys.executable, str(TEAM), str(tmp_path)], capture_output=True, text=True, check=True
     )
@@ -257,3 +285,49 @@ def test_the_team_example_runs(tmp_path: Path) -> None:
         "  cannot export: the token does not allow: export",
     ]
     assert list(tmp_path.glob("out*")) == []
+
+
+@pytest.mark.usefixtures("any_store")
+def test_a_token_has_the_same_scope_on_any_store(satchel: Run, tmp_path: Path) -> None:
+    """List, recall, remember, stats, export and revocation."""
+    for text, type_, tag in (
+        ("run make check", "procedural", "build"),
+        ("the secret recipe", "procedural", "secret"),
+        ("ship on Friday", "working", "build"),
+    ):
+        assert satchel("remember", text, "--type", type_, "--tag", tag).status == 0
+    token, out = tmp_path / "x.token", tmp_path / "out.pam.jsonl"
+    scope = ["--type", "procedural", "--no-tag", "secret", "--allow", "read,write,export"]
+    words = ["token", "issue", "--audience", "default", *scope, "--output", token]
+    assert satchel(*words).status == 0
+    held = ["--token", token]
+    found = satchel(*held, "list", "--json").json["memories"]
+    assert [memory["text"] for memory in found] == ["run make check"]
+    assert satchel(*held, "recall", "recipe", "--json").json["memories"] == []
+    assert satchel(*held, "remember", "run it twice", "--type", "procedural").status == 0
+    assert satchel(*held, "remember", "x", "--type", "working").status == 3
+    assert satchel(*held, "stats", "--json").json["records"] == 2
+    assert satchel(*held, "export", "--output", out).status == 0
+    assert b"run it twice" in out.read_bytes()
+    assert b"recipe" not in out.read_bytes()
+    assert satchel("token", "revoke", token).status == 0
+    assert satchel(*held, "list").status == 3
+    assert len(satchel("list", "--json").json["memories"]) == 4
+
+
+def test_attack_an_edited_type_column_extends_a_token(satchel: Run, tmp_path: Path) -> None:
+    """The type column of another memory is changed to the type in the token's scope."""
+    assert satchel("remember", "run make check", "--type", "procedural").status == 0
+    assert satchel("remember", "ship on Friday", "--type", "working").status == 0
+    token = tmp_path / "x.token"
+    words = ["token", "issue", "--audience", "default", "--type", "procedural", "-o", token]
+    assert satchel(*words).status == 0
+    database = tmp_path / "satchel-home" / "satchel.db"
+    with closing(sqlite3.connect(database)) as found, found:
+        assert found.execute(
+            "UPDATE record SET type = 'procedural' WHERE type = 'working'"
+        ).rowcount
+    for verb in (["list"], ["recall", "Friday"], ["stats"]):
+        ran = satchel("--token", token, *verb, "--json")
+        assert "Friday" not in ran.out + ran.err
+        assert ran.status == 3

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from artifact_kit import TIME, entry, line, sealed_file, sections, signers
 from hypothesis import given
 from hypothesis import strategies as st
-from sealing_kit import TIME, entry, line, sealed_file, sections, signers
 
 from satchel.artifact.body import (
     COMPONENTS,

@@ -118,7 +118,7 @@ def test_a_file_that_age_encrypted_with_a_passphrase_is_read(unlocker: Unlocker)
 def test_a_file_with_a_passphrase_is_an_age_file_after_its_first_line() -> None:
     """The first line contains a new identity; without that line age itself decrypts the file."""
     data = os.urandom(2 * CHUNK)
-    made = encrypted(data, passphrase="correct horse")  # noqa: S106 - of nobody
+    made = encrypted(data, passphrase="correct horse")  # noqa: S106 - of a test
     assert decrypted(made, unlocker_of("correct horse")) == data
     line, _, rest = made.partition(b"\n")
     held = parse_identity_file(line)
@@ -200,7 +200,7 @@ def test_a_file_that_does_not_verify_returns_no_data(
         pytest.raises(EncryptionError, match="truncated or altered"),
         plain_file(file, unlocker),
     ):
-        pytest.fail("nothing of it is given")
+        pytest.fail("the block must not run")
 
 
 # -- hostile input --------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ def test_a_secret_key_as_recipient_is_not_printed(identity_pair: tuple[str, str]
         created_at="x",
         identity=identity_pair[0],
     )
-    lock = Lock(passphrase="correct horse")  # noqa: S106 - of nobody
+    lock = Lock(passphrase="correct horse")  # noqa: S106 - of a test
     shown = f"{caught.value} {caught.value.hint} {held!r} {lock!r} {unlocker_of('correct horse')!r}"
     assert identity_pair[0] not in shown
     assert "correct horse" not in shown

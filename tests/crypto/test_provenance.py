@@ -177,8 +177,8 @@ def test_a_chain_lists_every_ancestor_once_and_missing_parents(lineage: Lineage)
     }
 
 
-def test_an_entry_is_found_by_a_unique_id_prefix(lineage: Lineage) -> None:
-    """Two matches show that a prefix is not unique; wildcards of SQL match nothing."""
+def test_entries_are_found_by_an_id_prefix(lineage: Lineage) -> None:
+    """Up to two, which shows that a prefix is not unique; wildcards of SQL match nothing."""
     for name in ("blake3:aa0", "blake3:aa1", "blake3:ab", "blake3:af", "blake3:b"):
         lineage.add(name, [])
     assert lineage.matching("blake3:aa") == ["blake3:aa0", "blake3:aa1"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from sealing_kit import entry, hash_of, sealed_file, sections, signers
+from artifact_kit import entry, hash_of, sealed_file, sections, signers
 
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
 from satchel.artifact.verifier import VerificationRequest, verify_artifact
@@ -38,7 +38,7 @@ def verdicts_of_javascript(key: SigningKey, paths: Sequence[Path]) -> list[str]:
     """Return the verdicts of the JavaScript implementation on some files."""
     node = shutil.which("node")
     if node is None:
-        pytest.skip("there is no Node here")
+        pytest.skip("Node is not installed")
     done = subprocess.run(
         [node, _JUDGE, key.did, *paths], capture_output=True, text=True, check=True
     )
@@ -62,29 +62,29 @@ _OTHER = signers(1)[0].did
 _ODD_KEY = "did:key:z6MkNoKeyAtAll"
 
 CASES: dict[str, tuple[Callable[[Signatures], Any], str]] = {
-    "as it is": (lambda genuine: genuine, "good"),
-    "one key twice": (_duplicated, "malformed"),
-    "seventeen": (
+    "unchanged": (lambda genuine: genuine, "good"),
+    "a duplicate key": (_duplicated, "malformed"),
+    "seventeen signatures": (
         lambda genuine: [
             *genuine,
             *({"key": one.did, "sig": genuine[0]["sig"]} for one in signers(16)),
         ],
         "malformed",
     ),
-    "no object": (_with_extra("x"), "malformed"),
-    "a member more": (_with_extra({"key": _OTHER, "sig": "", "at": "now"}), "malformed"),
-    "a member less": (_with_extra({"key": _OTHER}), "malformed"),
-    "a key that is a number": (_with_extra({"key": 1, "sig": ""}), "malformed"),
-    "no key, beside a valid one": (_with_extra({"key": _ODD_KEY, "sig": "AAAA"}), "good"),
-    "no base64, beside a valid one": (_with_extra({"key": _OTHER, "sig": "§"}), "good"),
-    "too short, beside a valid one": (_with_extra({"key": _OTHER, "sig": "AAAA"}), "good"),
-    "a false one, beside a valid one": (
+    "not an object": (_with_extra("x"), "malformed"),
+    "an extra member": (_with_extra({"key": _OTHER, "sig": "", "at": "now"}), "malformed"),
+    "a missing member": (_with_extra({"key": _OTHER}), "malformed"),
+    "a key of another type": (_with_extra({"key": 1, "sig": ""}), "malformed"),
+    "an invalid key and a valid signature": (_with_extra({"key": _ODD_KEY, "sig": "AAAA"}), "good"),
+    "invalid base64 and a valid signature": (_with_extra({"key": _OTHER, "sig": "§"}), "good"),
+    "a short and a valid signature": (_with_extra({"key": _OTHER, "sig": "AAAA"}), "good"),
+    "an invalid and a valid signature": (
         lambda genuine: [*genuine, {"key": _OTHER, "sig": genuine[0]["sig"]}],
         "good",
     ),
-    "no key alone": (lambda genuine: [{**genuine[0], "key": _ODD_KEY}], "tampered"),
-    "no base64 alone": (_with_text("§"), "tampered"),
-    "too short alone": (_with_text("AAAA"), "tampered"),
+    "an invalid key": (lambda genuine: [{**genuine[0], "key": _ODD_KEY}], "tampered"),
+    "invalid base64": (_with_text("§"), "tampered"),
+    "a short signature": (_with_text("AAAA"), "tampered"),
 }
 """SEAL-3.39: a change of the signatures of a file, and the outcome."""
 
@@ -113,10 +113,10 @@ def _changed(record: Sealed, **members: Any) -> dict[str, Any]:
 
 
 _REQUIRED: dict[str, dict[str, Any]] = {
-    "an entity without name": {"entities": [{"entity_type": "person"}]},
-    "an entity with the name null": {"entities": [{"name": None}]},
-    "a source without kind": {"sources": [{"id": "1"}]},
-    "a source without id": {"sources": [{"kind": "message"}]},
+    "an entity without a name": {"entities": [{"entity_type": "person"}]},
+    "an entity with a null name": {"entities": [{"name": None}]},
+    "a source without a kind": {"sources": [{"id": "1"}]},
+    "a source without an id": {"sources": [{"kind": "message"}]},
 }
 
 
@@ -209,7 +209,7 @@ def test_a_second_implementation_gives_blobs_the_same_verdict(
     """Written in JavaScript from the specification."""
     node = shutil.which("node")
     if node is None:
-        pytest.skip("there is no Node here")
+        pytest.skip("Node is not installed")
     files, ours = list[Path](), list[str]()
     odd = seal(Blob(digest=digest(b"picture"), data="cGljdHVyZR=="))
     for blob in (_blob(b"picture", b"picture"), _blob(b"picture", b"another"), odd):

@@ -221,7 +221,7 @@ def test_the_error_for_a_missing_key_says_how_to_create_it(ring: KeyRing) -> Non
 
 def test_only_the_right_passphrase_opens_a_key(ring: KeyRing) -> None:
     """Argon2id and an authenticated box: a wrong passphrase never gives another key."""
-    made = ring.create("mine", passphrase="correct horse \u00e9")  # noqa: S106 - a test's
+    made = ring.create("mine", passphrase="correct horse \u00e9")  # noqa: S106 - of a test
     assert ring.read("mine").protected
     assert base64.b64encode(made.seed) not in (ring.folder / "mine.key").read_bytes()
     assert ring.load("mine", passphrase="correct horse \u00e9").did == made.did  # noqa: S106
@@ -234,10 +234,10 @@ def test_only_the_right_passphrase_opens_a_key(ring: KeyRing) -> None:
 
 def test_a_wrapped_secret_is_bound_to_its_public_key(ring: KeyRing) -> None:
     """Under another public key it does not open."""
-    ring.create("mine", passphrase="p")  # noqa: S106 - a test's
+    ring.create("mine", passphrase="p")  # noqa: S106 - of a test
     edit_key_file(ring, "mine", key=SigningKey.generate().did)
     with pytest.raises(SigningKeyError):
-        ring.load("mine", passphrase="p")  # noqa: S106 - a test's
+        ring.load("mine", passphrase="p")  # noqa: S106 - of a test
 
 
 def test_a_secret_under_another_public_key_is_refused(ring: KeyRing) -> None:
@@ -266,7 +266,7 @@ def test_excessive_passphrase_work_in_a_key_file_is_refused(
     ring: KeyRing, monkeypatch: pytest.MonkeyPatch, members: dict[str, Any]
 ) -> None:
     """The cost is checked before anything is computed."""
-    ring.create("mine", passphrase="p")  # noqa: S106 - a test's
+    ring.create("mine", passphrase="p")  # noqa: S106 - of a test
     wrapped = json.loads((ring.folder / "mine.key").read_text())["wrapped"]
     edit_key_file(ring, "mine", wrapped=wrapped | members)
 
@@ -275,7 +275,7 @@ def test_excessive_passphrase_work_in_a_key_file_is_refused(
 
     monkeypatch.setattr(pwhash.argon2id, "kdf", refuse)
     with pytest.raises(MalformedError):
-        ring.load("mine", passphrase="p")  # noqa: S106 - a test's
+        ring.load("mine", passphrase="p")  # noqa: S106 - of a test
 
 
 @pytest.mark.parametrize(
@@ -292,11 +292,11 @@ def test_excessive_passphrase_work_in_a_key_file_is_refused(
 )
 def test_a_malformed_wrapping_is_a_typed_error(ring: KeyRing, members: dict[str, Any]) -> None:
     """No other error is raised for any fault inside."""
-    ring.create("mine", passphrase="p")  # noqa: S106 - a test's
+    ring.create("mine", passphrase="p")  # noqa: S106 - of a test
     wrapped = json.loads((ring.folder / "mine.key").read_text())["wrapped"]
     edit_key_file(ring, "mine", wrapped=wrapped | members)
     with pytest.raises(SigningKeyError):
-        ring.load("mine", passphrase="p")  # noqa: S106 - a test's
+        ring.load("mine", passphrase="p")  # noqa: S106 - of a test
 
 
 @pytest.mark.parametrize(

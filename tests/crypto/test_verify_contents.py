@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sealing_kit import MemoryLog, Part, entry, hash_of, redacted, sealed_file, sections
+from artifact_kit import MemoryLog, Part, entry, hash_of, redacted, sealed_file, sections
 
 from satchel.artifact.encodings import Encoding
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification

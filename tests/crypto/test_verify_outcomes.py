@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sealing_kit import TIME, MemoryLog, entry, sealed_file, sections, signers
+from artifact_kit import TIME, MemoryLog, entry, sealed_file, sections, signers
 
 from satchel.artifact.encodings import Encoding
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification, VerificationFinding

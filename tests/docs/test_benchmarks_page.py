@@ -5,7 +5,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 
 
-def test_every_benchmark_states_what_it_shows() -> None:
+def test_the_benchmarks_page_lists_every_benchmark() -> None:
     """A new file without a line in the page is noticed."""
     page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     files = sorted((ROOT / "benchmarks").glob("bench_*.py"))

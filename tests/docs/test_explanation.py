@@ -1,4 +1,4 @@
-"""The pages of explanation name tests and versions that exist."""
+"""Pages of the explanation refer to existing tests and current versions."""
 
 import re
 import tomllib
@@ -11,14 +11,14 @@ PAGES = sorted((ROOT / "docs" / "explanation").glob("*.md"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_each_test_that_a_page_names_exists(page: Path) -> None:
-    """A promise with a test that is gone is no tested promise."""
+def test_tests_named_by_a_page_exist(page: Path) -> None:
+    """A statement without its test is not a tested statement."""
     names = re.findall(r"`(tests/[\w/]+\.py)`", page.read_text("utf-8"))
 
     assert [name for name in names if not (ROOT / name).exists()] == []
 
 
-def test_each_promise_of_the_threat_model_names_a_test() -> None:
+def test_each_row_of_the_threat_model_names_a_test() -> None:
     """The table has no row without one."""
     text = (ROOT / "docs" / "explanation" / "threat-model.md").read_text("utf-8")
     rows = [line for line in text.splitlines() if line.startswith("| ")][1:]
@@ -27,8 +27,8 @@ def test_each_promise_of_the_threat_model_names_a_test() -> None:
     assert [row for row in rows if "`tests/" not in row] == []
 
 
-def test_the_comparison_is_of_this_version() -> None:
-    """It has to be read again before a release."""
+def test_the_comparison_is_for_the_current_version() -> None:
+    """It has to be reviewed before a release."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     text = (ROOT / "docs" / "explanation" / "comparison.md").read_text("utf-8")
 
@@ -36,7 +36,7 @@ def test_the_comparison_is_of_this_version() -> None:
 
 
 def test_figures_of_the_comparison_are_in_the_benchmarks() -> None:
-    """A figure is that of a page that a benchmark is behind."""
+    """Each figure comes from a page with a benchmark."""
     text = " ".join((ROOT / "docs" / "explanation" / "comparison.md").read_text("utf-8").split())
     benchmarks = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
     recalling = (ROOT / "docs" / "guides" / "recalling.md").read_text("utf-8")
@@ -49,8 +49,8 @@ def test_figures_of_the_comparison_are_in_the_benchmarks() -> None:
     assert all(f"| {share} |" in recalling for share in shares)
 
 
-def test_the_list_of_decisions_has_each_page_once() -> None:
-    """By subject, under its title; a superseded one is marked there and in its head."""
+def test_the_list_of_decisions_has_each_decision_once() -> None:
+    """With its title; a superseded one is marked there and in its head."""
     folder = ROOT / "docs" / "decisions"
     listed = re.findall(
         r"^- \[(\d+)\. (.*?)\]\((0\d+-[\w-]+\.md)\)( \((?:partly )?superseded by [^)]+\))?$",
@@ -72,5 +72,5 @@ def test_the_list_of_decisions_has_each_page_once() -> None:
     "page", sorted((ROOT / "docs" / "decisions").glob("0*.md")), ids=lambda page: page.stem
 )
 def test_a_decision_is_at_most_a_page(page: Path) -> None:
-    """Longer ones are not read."""
+    """At most 60 lines."""
     assert len(page.read_text("utf-8").splitlines()) <= 60

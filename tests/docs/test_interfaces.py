@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from http_kit import serving
+from http_kit import running_gateway
 
 import satchel
 from docs.interfaces import CLASSES, offered
@@ -25,7 +25,7 @@ VALUES = {
 
 
 def declared(interface: str) -> set[str]:
-    """Return all that operations declare at an interface."""
+    """Return everything that operations declare for an interface."""
     return {place for places in offered().values() for place in places[interface]}
 
 
@@ -36,13 +36,13 @@ def commands() -> set[str]:
 
 def routes() -> set[str]:
     """Return every operation of the OpenAPI document."""
-    with serving() as served:
+    with running_gateway() as served:
         paths = served.app.openapi()["paths"]
     return {f"{method.upper()} {path}" for path, said in paths.items() for method in said}
 
 
 def python() -> set[str]:
-    """Return every public method, and what the package offers besides."""
+    """Return every public method of the API, and every other public name."""
     found = set(satchel.__all__) - VALUES
     for kind in CLASSES:
         names = {name for name in dir(kind) if not name.startswith("_")}
@@ -53,24 +53,24 @@ def python() -> set[str]:
 
 
 def test_every_command_belongs_to_an_operation() -> None:
-    """One without a declaration fails here: the other interfaces would not have a reason."""
+    """A command without a declaration fails here."""
     assert declared("cli") == commands()
 
 
 def test_every_route_belongs_to_an_operation(own_home: Path) -> None:
-    """Those of the OpenAPI document."""
+    """Routes of the OpenAPI document."""
     del own_home
     assert declared("http") == routes()
 
 
 def test_every_tool_belongs_to_an_operation() -> None:
-    """Those that a host lists."""
+    """Tools that a host lists."""
     tools = {one.name for one in asyncio.run(server(None).list_tools())}
-    assert declared("mcp") == tools - {"memory"}  # a host's own tool, which several operations do
+    assert declared("mcp") == tools - {"memory"}  # a host's own tool, for several operations
 
 
-def test_every_call_of_python_belongs_to_an_operation() -> None:
-    """Methods of what ``satchel`` gives, and its own functions; memory files are a page's."""
+def test_every_python_call_belongs_to_an_operation() -> None:
+    """Methods and functions of ``satchel``; memory files are documented on their own page."""
     files = {one for one in declared("python") if one.startswith("MemoryStore.")}
     assert declared("python") - files == python()
     assert all(hasattr(MemoryStore, one.partition(".")[2]) for one in files)

@@ -1,4 +1,4 @@
-"""Every operation is at every interface, or its declaration says why not."""
+"""Every operation is offered by every interface, or its declaration says why not."""
 
 import asyncio
 import inspect
@@ -22,17 +22,17 @@ OFFERED = offered()
 def test_an_interface_offers_an_operation_or_the_declaration_says_why_not(
     name: str, interface: str
 ) -> None:
-    """One of both, and a reason is a sentence."""
+    """One or the other, and the reason is a sentence."""
     reason = operations[name].absent.get(interface, "")
     assert bool(OFFERED[name][interface]) != bool(reason)
     assert not reason or reason.endswith(".")
 
 
 @pytest.mark.parametrize("name", OFFERED)
-def test_an_option_that_an_interface_lacks_has_a_reason_and_some_interface_offers_it(
+def test_an_option_missing_from_an_interface_has_a_reason(
     name: str,
 ) -> None:
-    """A help text is a sentence, too."""
+    """And another interface offers it; help texts are sentences, too."""
     for field in operations[name].fields:
         assert field.option.help.endswith((".", ":")), field.name
         absences = [field.option.absence(each) for each in ("cli", "python", "http")]
@@ -41,8 +41,8 @@ def test_an_option_that_an_interface_lacks_has_a_reason_and_some_interface_offer
 
 
 @pytest.mark.parametrize("name", [name for name in OFFERED if operations[name].alias_of])
-def test_an_alias_is_another_name_of_an_operation_for_a_reason(name: str) -> None:
-    """It is no alias of an alias."""
+def test_an_alias_names_its_operation_and_a_reason(name: str) -> None:
+    """Its operation is not an alias."""
     alias = operations[name]
     assert not operations[alias.alias_of].alias_of
     assert alias.why.endswith(".")
@@ -50,15 +50,15 @@ def test_an_alias_is_another_name_of_an_operation_for_a_reason(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", [name for name in OFFERED if OFFERED[name]["mcp"]])
-def test_an_option_that_models_do_not_get_has_a_reason(name: str) -> None:
-    """One for all of them; where models get every option there is none."""
+def test_an_option_withheld_from_models_has_a_reason(name: str) -> None:
+    """One for all such options of an operation; none if there is no such option."""
     operation = operations[name]
     is_partial = any(not field.option.mcp for field in operation.fields)
     assert operation.for_models.endswith(".") if is_partial else not operation.for_models
 
 
 def test_no_cell_of_the_table_of_options_is_empty() -> None:
-    """Each says how the interface calls the option, or names the reason why it has none."""
+    """Each has the interface's name of the option, or the reason why it is missing."""
     rows = [line for line in table() if line.startswith("| `")]
     assert rows
     assert all(cell.strip() for row in rows for cell in row.split("|")[1:-1])
@@ -89,7 +89,7 @@ def is_derived(call: Any) -> bool:
 
 
 def declared(call: Any) -> Operation[Any, Any, ..., Any]:
-    """Return the operation that declares a method, imported if it is not yet."""
+    """Return the operation that declares a method, imported if necessary."""
     found = call.__operation__
     operation = found.resolve() if isinstance(found, Deferred) else found
     assert isinstance(operation, Operation)
@@ -109,10 +109,12 @@ def methods() -> list[tuple[str, Callable[..., Any], Operation[Any, Any, ..., An
 def test_a_call_shows_its_parameters_at_run_time(
     name: str, call: Callable[..., Any], operation: Operation[Any, Any, ..., Any]
 ) -> None:
-    """``help()``, ``inspect.signature`` and Jupyter: names, types, defaults, meanings."""
+    """``help()``, ``inspect.signature`` and Jupyter show names, types, defaults and meanings."""
     parameters = dict(inspect.signature(call).parameters)
     for first in list(parameters.values()):
-        if first.kind is first.POSITIONAL_ONLY or first.name == "self":  # what it works on
+        if (
+            first.kind is first.POSITIONAL_ONLY or first.name == "self"
+        ):  # the object it is called on
             del parameters[first.name]
     assert set(parameters) == {field.name for field in operation.offered("python")}
     assert all(each.annotation is not inspect.Parameter.empty for each in parameters.values())
@@ -121,24 +123,24 @@ def test_a_call_shows_its_parameters_at_run_time(
     assert all(f"{each}: " in text for each in parameters), name
 
 
-def _called(call: Callable[..., Any], *args: Any, **options: Any) -> None:
-    """Call a function, and await what it returns if that is to be awaited."""
+def _call(call: Callable[..., Any], *args: Any, **options: Any) -> None:
+    """Call a function, and await the result if it is a coroutine."""
     result = call(*args, **options)
     if inspect.iscoroutine(result):
         asyncio.run(result)
 
 
 @pytest.mark.parametrize(("name", "call", "operation"), methods() + functions())
-def test_a_call_accepts_the_keywords_that_its_signature_shows_and_no_others(
+def test_a_call_accepts_only_the_keywords_of_its_signature(
     name: str, call: Callable[..., Any], operation: Operation[Any, Any, ..., Any]
 ) -> None:
-    """An option that Python does not offer is refused as an unknown one is, with the reason."""
+    """An option that Python lacks is refused like an unknown one, with the reason."""
     shown = inspect.signature(call).parameters
     works_on = [each for each in shown.values() if each.kind is each.POSITIONAL_ONLY]
     reasons = {field.name: field.option.python for field in operation.fields}
     for option in inspect.signature(operation.options).parameters:
         with pytest.raises(TypeError, match="unexpected keyword argument") as refused:
-            _called(call, *(object() for _ in works_on), **{option: None, "no_such_option": None})
+            _call(call, *(object() for _ in works_on), **{option: None, "no_such_option": None})
         refused_name = "no_such_option" if option in shown else option
         assert f"argument {refused_name!r}" in str(refused.value), name
         reason = None if option in shown else reasons.get(option)

@@ -1,4 +1,4 @@
-"""The defects of the published SDK: each has a test here, and each of these tests is there."""
+"""The defects of the published SDK: each has a test, and each of these tests exists."""
 
 import ast
 import json
@@ -21,7 +21,7 @@ def _defined(path: str) -> set[str]:
 
 
 def ids_in(text: str) -> set[str]:
-    """Return the ids in the first column of the reference's tables, ranges and lists unfolded."""
+    """Return the IDs in the first column of the tables, with ranges and lists expanded."""
     found = set()
     for row in re.findall(r"^\| ([^|]+)\|", text, re.MULTILINE):
         for letter, first, last, audit, more, also in ID.findall(row):
@@ -33,17 +33,17 @@ def ids_in(text: str) -> set[str]:
 
 @pytest.mark.shared
 def test_every_defect_of_the_reference_is_in_the_table(shared_data: Path) -> None:
-    """All that were reproduced, and all findings of the SDK's own audit."""
+    """All reproduced defects, and all findings of the SDK's own audit."""
     reference = (shared_data.parent / "reference" / "pam-reference-sdk.md").read_text("utf-8")
     part = reference[reference.index("## 7.") : reference.index("## 8.")]
     wanted = ids_in(part)
     assert {"D01", "D46", "E02", "E19", "SEC-011", "SEC-018"} <= wanted
-    wanted.add("D29")  # told within the row of D28
+    wanted.add("D29")  # described in the row of D28
     assert wanted == {one["id"] for one in DEFECTS} - {"-"}
 
 
 def test_every_defect_names_existing_tests() -> None:
-    """A test that was renamed or left out is missed."""
+    """A renamed or deleted test is noticed."""
     for defect in DEFECTS:
         assert defect["tests"], defect["id"]
         for named in defect["tests"]:
@@ -51,8 +51,8 @@ def test_every_defect_names_existing_tests() -> None:
             assert name in _defined(path), (defect["id"], named)
 
 
-def test_the_table_of_random_edits_is_of_what_the_tests_try() -> None:
-    """As many edits as they make, of the parts that they edit; beside what the SDK noticed."""
+def test_the_table_of_random_edits_matches_the_tests() -> None:
+    """In numbers and parts; beside the results of the SDK."""
     path = "tests/hostile/test_mutations.py"
     said = {
         target.id: ast.literal_eval(one.value)
@@ -74,8 +74,8 @@ def test_the_table_of_random_edits_is_of_what_the_tests_try() -> None:
     assert many * len(parts) == 10_000
 
 
-def test_sec_003_nothing_is_installed_from_a_branch() -> None:
-    """Each version is one of a package registry's, and the ones that were tested are pinned."""
+def test_sec_003_no_dependency_is_installed_from_a_branch() -> None:
+    """Every version is a released one, and tested versions are pinned."""
     for path in ("pyproject.toml", "constraints.txt"):
         text = (ROOT / path).read_text("utf-8")
         assert "git+" not in text

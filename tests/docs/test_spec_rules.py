@@ -1,4 +1,4 @@
-"""The rules of the specification: each has an id of its own, and what is referred to is there."""
+"""The rules of the specification have unique IDs, and references to them resolve."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ _TEXTS = {path.name: path.read_text("utf-8") for path in sorted(_SPEC.glob("*.md
 
 
 def test_each_id_belongs_to_one_rule_in_the_file_of_its_number() -> None:
-    """As the specification promises: an id is never given to another rule."""
+    """As the specification promises: an ID is never reused."""
     given = [
         (rule, name)
         for name, text in _TEXTS.items()
@@ -25,7 +25,7 @@ def test_each_id_belongs_to_one_rule_in_the_file_of_its_number() -> None:
 
 
 def test_every_referenced_rule_exists() -> None:
-    """In the specification itself, and in the code and its tests."""
+    """In the specification, and in the code and its tests."""
     rules = set(re.findall(r"\*\*SEAL-(\d+\.\d+)\*\*", "".join(_TEXTS.values())))
     root = _SPEC.parent.parent
     files = [*root.glob("src/**/*.py"), *root.glob("docs/**/*.md")]
@@ -35,8 +35,8 @@ def test_every_referenced_rule_exists() -> None:
     assert sorted(named - rules) == []
 
 
-def test_nothing_that_exists_is_announced_for_later() -> None:
-    """The software has stores, tokens and encryption; a specification that denies it is stale."""
+def test_the_specification_announces_no_existing_feature() -> None:
+    """Stores, tokens and encryption exist."""
     stale = re.compile(
         r"not yet implemented in|tokens are not yet|comes? (?:in|with) (?:a )?later version"
     )

@@ -1,4 +1,4 @@
-"""The verdicts are the same in the code, the specification, the guide, help and options."""
+"""The verdicts are the same in code, specification, guide, help and options."""
 
 import re
 from pathlib import Path
@@ -37,23 +37,23 @@ def _of(outcome: Outcome) -> Verification:
 
 @pytest.mark.parametrize("text", [_SPEC, _GUIDE], ids=["specification", "guide"])
 def test_each_verdict_is_documented_with_its_exit_status(text: str) -> None:
-    """A verdict that is renamed in one place only is found here."""
+    """A verdict that is renamed in one place only is noticed."""
     assert {name: int(status) for name, status in _ROW.findall(text)} == _statuses()
 
 
 def test_the_specification_lists_the_verdicts_in_order_of_severity() -> None:
-    """When several apply, the first in the table is the outcome."""
+    """If several apply, the first of the table is the outcome."""
     assert [name for name, _ in _ROW.findall(_SPEC)] == [outcome.value for outcome in Outcome]
 
 
 def test_the_help_of_verify_names_each_verdict() -> None:
-    """A script branches on them and on the exit status."""
+    """Scripts branch on them and on the exit status."""
     text = verify_file.help
     assert [outcome for outcome in Outcome if not re.search(rf"\b{outcome}\b", text)] == []
 
 
 def test_the_verdicts_that_can_be_accepted_are_those_of_the_specification() -> None:
-    """SEAL-4.15: these and no others, each by a flag that is called unsafe."""
+    """SEAL-4.15: these and no others, each by a flag called unsafe."""
     rule = _SPEC.split("**SEAL-4.15**")[1].split("- **SEAL")[0]
     assert set(re.findall(r"`([a-z-]+)`", rule)) - {"unsafe"} == set(get_args(Verdict))
     assert set(get_args(Verdict)) <= {outcome.value for outcome in Outcome}

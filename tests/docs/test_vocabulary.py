@@ -1,8 +1,8 @@
-"""One vocabulary for what people read: the field's words, in help, errors, output and guides.
+"""One vocabulary for all user-visible text: help, errors, output, guides and test names.
 
-The words that are not used are those of the table in the design page on language. They are looked
-for in the sources themselves: every string of more than one word, docstrings, the texts of the web
-page, the guides, names of tests. Spelling is American everywhere, names included (decision 141).
+The words to avoid are those of the table in the design page on language. The sources themselves are
+scanned: every string of more than one word, docstrings, the texts of the web page, the guides, and
+names of tests. Spelling is American everywhere (decision 141).
 """
 
 import ast
@@ -34,7 +34,7 @@ ASSETS = [
     if path.suffix in {".js", ".html"}
 ]
 
-NOT_OURS = {
+WORDS_TO_AVOID = {
     "prove": r"\b(?:proves?|proved|proving)\b",
     "hold (verify)": r"\b(?:do|does|did) not hold\b|\bheld back\b",
     "leave out": r"\bleaves? (?:\w+ ){0,4}out\b|\bleft out\b|\b(?:stays?|left) behind\b",
@@ -56,9 +56,9 @@ NOT_OURS = {
     "at once (concurrent)": r"\bworked on together\b|\brequests at once\b",
     "meanwhile": r"\bmeanwhile\b",
 }
-"""What is looked for, by what the design page calls it."""
+"""Patterns by their name in the design page."""
 
-WORDS = re.compile("|".join(NOT_OURS.values()), re.IGNORECASE)
+WORDS = re.compile("|".join(WORDS_TO_AVOID.values()), re.IGNORECASE)
 
 CODE = re.compile(r"`[^`\n]+`")
 """Inline code: names are not sentences."""
@@ -115,7 +115,7 @@ ROOMS = {
 
 
 def _texts(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the strings with a space in a module, but for docstrings, with their lines."""
+    """Yield the strings with a space in a module, except docstrings, with their lines."""
     tree = _tree(path)
     docstrings = {id(node) for node in _docstrings(tree)}
     for node in ast.walk(tree):
@@ -131,7 +131,7 @@ def _tree(path: Path) -> ast.Module:
 
 
 def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
-    """Yield the strings that stand alone: docstrings of modules, classes, functions, constants."""
+    """Yield the docstrings of modules, classes, functions and constants."""
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Expr)
@@ -146,8 +146,8 @@ def _is_data(path: Path) -> bool:
     return any(place == name or place.startswith(f"{name}/") for name in ALLOWED)
 
 
-def _found(path: Path, texts: Iterator[tuple[int, str]]) -> list[str]:
-    """Return what of the texts is not in the vocabulary, with its line."""
+def _violations(path: Path, texts: Iterator[tuple[int, str]]) -> list[str]:
+    """Return the words to avoid in the texts, with their lines."""
     return [
         f"{path.relative_to(ROOT)}:{line}: {match[0]!r} in {text.strip()[:100]!r}"
         for line, text in texts
@@ -156,27 +156,29 @@ def _found(path: Path, texts: Iterator[tuple[int, str]]) -> list[str]:
 
 
 def test_messages_and_help_are_in_the_vocabulary() -> None:
-    """Every string of a module that people can get to see."""
-    found = [line for path in SOURCES if not _is_data(path) for line in _found(path, _texts(path))]
+    """Every string of a module that users may see."""
+    found = [
+        line for path in SOURCES if not _is_data(path) for line in _violations(path, _texts(path))
+    ]
     assert found == [], "\n".join(found)
 
 
 def test_guides_are_in_the_vocabulary() -> None:
-    """And the README; a sentence may begin in one line and end in the next."""
+    """And the README; a sentence may span lines."""
     found = [
         line
         for path in PAGES
-        for line in _found(path, enumerate(CODE.sub("", path.read_text()).split("\n\n"), 1))
+        for line in _violations(path, enumerate(CODE.sub("", path.read_text()).split("\n\n"), 1))
     ]
     assert found == [], "\n".join(found)
 
 
 def test_generated_pages_are_in_the_vocabulary() -> None:
-    """They are made of help, docstrings of errors, and tables."""
+    """They consist of help, docstrings of errors, and tables."""
     found = [
         line
         for path in GENERATED
-        for line in _found(path, enumerate(CODE.sub("", path.read_text()).splitlines(), 1))
+        for line in _violations(path, enumerate(CODE.sub("", path.read_text()).splitlines(), 1))
     ]
     assert found == [], "\n".join(found)
 
@@ -243,7 +245,7 @@ def test_docstrings_of_a_room_are_in_the_vocabulary(room: str) -> None:
     found = [
         line
         for path in ROOMS[room]
-        for line in _found(
+        for line in _violations(
             path,
             ((node.lineno, str(node.value)) for node in _docstrings(_tree(path))),
         )
@@ -266,14 +268,14 @@ def test_docstrings_of_a_room_are_in_the_vocabulary(room: str) -> None:
         "memory put in front of a model",
     ],
 )
-def test_the_check_finds_what_it_looks_for(text: str) -> None:
-    """A pattern that finds nothing would pass everything."""
+def test_the_vocabulary_check_finds_each_pattern(text: str) -> None:
+    """A pattern that never matches would accept everything."""
     assert WORDS.search(text)
 
 
 @pytest.mark.parametrize("text", ["a Merkle proof", "proof of possession", "outdoors", "goes once"])
-def test_words_of_the_field_pass(text: str) -> None:
-    """What only looks like another word."""
+def test_the_vocabulary_check_accepts_words_of_the_field(text: str) -> None:
+    """Words that only look similar."""
     assert not WORDS.search(text)
 
 

@@ -1,4 +1,4 @@
-"""Agents: the reader, a function, a program, and a model behind an endpoint."""
+"""Agents of evaluations: the reader, a function, a program, and a model behind an endpoint."""
 
 import json
 import sys
@@ -29,41 +29,41 @@ MEMORY = r"""[memory 1] Recalled memory follows.
 
 
 def answer(question: str, memory: str = MEMORY) -> str:
-    """Return what the reader answers."""
+    """Return the reader's answer."""
     return ReaderAgent().answer(AgentQuestion(question=question, memory=memory))
 
 
-def test_the_reader_answers_with_the_sentence_that_fits() -> None:
-    """And not with the frame around it."""
+def test_the_reader_answers_with_the_matching_sentence() -> None:
+    """Without the frame around it."""
     assert answer("What does Ada drink?") == "Ada drinks oolong."
     assert answer("Which car does Chidi drive to Berlin?") == ""
 
 
 def test_the_reader_names_one_of_the_choices() -> None:
-    """That of the part of a sentence which speaks of what is asked."""
+    """The choice from the part of the sentence that matches the question."""
     assert answer("Who carries the stove: Mina, Ada or Jorge?") == "Jorge"
     assert choices_of("Who: a, b or c?") == ["a", "b", "c"]
     assert choices_of("Who is it?") == []
 
 
-def test_the_reader_undoes_what_the_frame_has_escaped() -> None:
-    """It reads what was remembered, whatever signs are in it."""
+def test_the_reader_decodes_escapes_of_the_frame() -> None:
+    """It reads the original text."""
     assert "<b>the van is green</b>" in answer("What colour is the van that Bela spoke of?")
 
 
-def test_the_reader_knows_nothing_without_memory() -> None:
-    """It guesses the first choice, and else says nothing."""
+def test_the_reader_without_memory_guesses_the_first_choice() -> None:
+    """Without choices, its answer is empty."""
     assert answer("What does Ada drink?", "") == ""
     assert answer("What does Ada drink: tea, milk or oolong?", "") == "tea"
 
 
 def test_the_reader_answers_deterministically() -> None:
-    """Nothing in it draws."""
+    """It uses no random numbers."""
     assert len({answer("Who carries the tent?") for _ in range(5)}) == 1
 
 
-def test_a_function_is_an_agent() -> None:
-    """It is given the question, the memory, and both as a conversation."""
+def test_a_function_can_be_an_agent() -> None:
+    """It gets the question, the memory, and both as a conversation."""
     told = list[AgentQuestion]()
 
     def call(asked: AgentQuestion) -> str:
@@ -77,12 +77,12 @@ def test_a_function_is_an_agent() -> None:
 
 
 def program(text: str, *, timeout: float = 20) -> CommandAgent:
-    """Return an agent that is a program of a few words."""
+    """Return an agent that runs a Python program."""
     return CommandAgent([sys.executable, "-I", "-S", "-c", text], timeout=timeout)
 
 
-def test_a_program_is_an_agent() -> None:
-    """JSON on its standard input, the answer on its standard output."""
+def test_a_program_can_be_an_agent() -> None:
+    """JSON on standard input, the answer on standard output."""
     text = "import json,sys; d=json.load(sys.stdin); print(d['memory'], len(d['messages']))"
     assert program(text).answer(AgentQuestion(question="What?", memory="oolong")) == "oolong 3"
 
@@ -95,7 +95,7 @@ def test_a_program_is_an_agent() -> None:
     ],
     ids=["fails", "hangs"],
 )
-def test_a_program_that_fails_or_hangs_is_an_error_not_an_answer(text: str, said: str) -> None:
+def test_a_failing_or_hanging_program_is_an_error(text: str, said: str) -> None:
     """A wrong answer would count against the memory."""
     with pytest.raises(InferenceError, match=said):
         program(text, timeout=0.3 if "while" in text else 20).answer(
@@ -103,8 +103,8 @@ def test_a_program_that_fails_or_hangs_is_an_error_not_an_answer(text: str, said
         )
 
 
-def test_a_program_that_is_not_there_is_an_error() -> None:
-    """With its name."""
+def test_a_missing_program_is_an_error() -> None:
+    """The error names it."""
     with pytest.raises(InferenceError) as found:
         CommandAgent(["no-such-agent-anywhere"]).answer(AgentQuestion(question="What?"))
     assert found.value.file == "no-such-agent-anywhere"
@@ -112,7 +112,7 @@ def test_a_program_that_is_not_there_is_an_error() -> None:
 
 @contextmanager
 def chat(answer: str) -> Iterator[tuple[str, list[Any]]]:
-    """Give the address of a server that always answers the same, and what it was asked."""
+    """Serve one fixed answer; yield the address and the requests."""
     asked = list[Any]()
 
     class Handler(BaseHTTPRequestHandler):
@@ -137,8 +137,8 @@ def chat(answer: str) -> Iterator[tuple[str, list[Any]]]:
             thread.join()
 
 
-def test_a_model_behind_an_endpoint_is_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is asked at temperature 0, with the memory after the instruction."""
+def test_a_model_behind_an_endpoint_can_be_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At temperature 0, with the memory after the instruction."""
     with chat(" oolong \n") as (address, asked):
         monkeypatch.setenv("SATCHEL_INFERENCE_BASE_URL", address)
         agent = agent_called(load_settings(), "endpoint:some-model")
@@ -150,20 +150,20 @@ def test_a_model_behind_an_endpoint_is_an_agent(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("text", ["", "nobody", "command:", "endpoint:", "reader:x"])
-def test_an_agent_that_is_none_is_refused(text: str) -> None:
-    """With what there is."""
+def test_an_unknown_agent_is_refused(text: str) -> None:
+    """The error lists the kinds of agents."""
     with pytest.raises(UsageError, match="no agent"):
         agent_called(load_settings(), text)
 
 
-def test_an_endpoint_that_is_not_configured_is_refused() -> None:
-    """Nothing is asked of anybody."""
+def test_an_unconfigured_endpoint_is_refused() -> None:
+    """No request is sent."""
     with pytest.raises(ConfigError):
         agent_called(load_settings(), "endpoint:some-model")
 
 
-def test_json_output_is_one_value() -> None:
-    """Whatever signs are in it."""
+def test_agent_requests_are_valid_json_for_any_text() -> None:
+    """Including control characters and separators."""
     text = "import json,sys; print(json.load(sys.stdin)['question'])"
     nasty = "line\n\u2028\x00 \ud83d\ude00 end"
     asked = AgentQuestion(question=nasty.encode("utf-16", "surrogatepass").decode("utf-16"))

@@ -1,9 +1,9 @@
-"""Evidence in the final text: what is counted, and what is reached."""
+"""``evaluate framed``: evidence in the final text."""
 
 from pathlib import Path
 
 import pytest
-from evaluating_kit import write
+from evaluation_kit import write
 from long_turns_kit import write_long_turns
 
 from satchel.config.settings import load_settings
@@ -33,8 +33,8 @@ BOUNDS = {512: 0.60, 1024: 0.70, 2048: 0.79, 4096: 0.88}
 """Of six conversations of LoCoMo, by tokens of the whole text."""
 
 
-def test_evidence_counts_where_it_stands_in_the_text(tmp_path: Path) -> None:
-    """Nothing where the frame does not fit, all where everything does."""
+def test_evidence_counts_if_it_is_in_the_text(tmp_path: Path) -> None:
+    """None if the frame does not fit, all if everything does."""
     path = write(tmp_path / "a.json", PLAIN)
     told = list[tuple[int, int]]()
     found = evaluate_framed(
@@ -47,7 +47,7 @@ def test_evidence_counts_where_it_stands_in_the_text(tmp_path: Path) -> None:
 
 
 def test_long_turns_are_found_in_the_final_text(tmp_path: Path) -> None:
-    """Two thousand tokens of a conversation of long answers; no text takes more than it may."""
+    """2,048 tokens of a conversation with long answers; no text is over the budget."""
     (found,) = evaluate_framed(
         load_settings(), write_long_turns(tmp_path, 1), budgets=(2048,)
     ).budgets
@@ -57,8 +57,8 @@ def test_long_turns_are_found_in_the_final_text(tmp_path: Path) -> None:
     assert found.tokens <= 2048
 
 
-def test_what_counts_as_shown_word_for_word_can_be_read_in_the_text(tmp_path: Path) -> None:
-    """By code that knows nothing of the encoder."""
+def test_verbatim_entries_are_decodable_from_the_text(tmp_path: Path) -> None:
+    """By code that is independent of the encoder."""
     (conversation,) = read_set(write_long_turns(tmp_path, 1) / "1").conversations
     turns = {turn.name: turn.text for turn in conversation.turns}
     with conversation_bank(conversation, embedder_of(load_settings())) as bank:
@@ -71,8 +71,8 @@ def test_what_counts_as_shown_word_for_word_can_be_read_in_the_text(tmp_path: Pa
 
 
 @pytest.mark.parametrize("budgets", [(), (0,)], ids=str)
-def test_a_budget_that_is_none_is_refused(tmp_path: Path, budgets: tuple[int, ...]) -> None:
-    """Before anything is read."""
+def test_an_invalid_budget_is_refused(tmp_path: Path, budgets: tuple[int, ...]) -> None:
+    """Before any file is read."""
     with pytest.raises(UsageError):
         evaluate_framed(load_settings(), tmp_path / "none.json", budgets=budgets)
 
@@ -80,8 +80,8 @@ def test_a_budget_that_is_none_is_refused(tmp_path: Path, budgets: tuple[int, ..
 @pytest.mark.shared
 @pytest.mark.prove
 @pytest.mark.timeout(1800)
-def test_locomo_stands_in_the_final_text_as_well_as_promised(shared_data: Path) -> None:
-    """Six conversations, directive and frame included, in the tokens of the model."""
+def test_locomo_evidence_reaches_the_documented_bounds(shared_data: Path) -> None:
+    """Six conversations, directive and frame included, in tokens of the model."""
     assert comparison_embedder(load_settings())[1] == []
     found = evaluate_framed(load_settings(), shared_data / "locomo" / "locomo-first6.json")
     assert (found.questions, found.tokenizer, found.exact) == (883, "o200k_base", True)

@@ -1,10 +1,10 @@
-"""The paper's tables: that each is there, and that each can come out otherwise."""
+"""The paper's tables: each exists, and each can fail."""
 
 import re
 from pathlib import Path
 
 import pytest
-from evaluating_kit import small_set
+from evaluation_kit import small_set
 
 from satchel.config.settings import load_settings
 from satchel.errors import TargetExistsError
@@ -28,7 +28,7 @@ from satchel.evaluation.recall import FramedBudget, FramedResult
 LOADED = re.compile(
     r"(?:src|href|url|import|srcset)\s*[=(]|https?://|<script|<link|<img", re.IGNORECASE
 )
-"""What makes a page ask for something else."""
+"""What makes a page load other resources."""
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Paper:
 
 
 def test_every_table_of_the_paper_exists(paper: Paper) -> None:
-    """In its order; each row as wide as its head."""
+    """In the paper's order; each row as wide as its head."""
     assert [table.name for table in paper.tables] == [
         "features",
         "tcs",
@@ -57,22 +57,22 @@ def test_every_table_of_the_paper_exists(paper: Paper) -> None:
         assert {len(row) for row in table.rows} == {len(table.columns)}
 
 
-def test_the_example_has_all_five_components_and_what_matters_of_each(paper: Paper) -> None:
-    """Procedure bodies, policies and pending actions reach the model."""
+def test_the_example_has_all_five_components(paper: Paper) -> None:
+    """Procedure bodies, policies and pending actions are provided to the model."""
     for part in ("4.2 million", "as a table", "Read the ledger", "September ledger", "source."):
         assert part in paper.example
 
 
 def test_the_papers_memory_has_its_components() -> None:
-    """127 entries, no two the same."""
+    """127 entries, no two equal."""
     found = entries()
     assert len(found) == len(set(map(repr, found))) == sum(MIX.values()) == 127
 
 
-def test_a_change_that_is_not_noticed_would_show(
+def test_the_tampering_table_counts_undetected_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The table counts what verifying says, and nothing else."""
+    """It counts the verdicts of verification."""
     assert [row[1:3] for row in tampering_table(tmp_path, fields=4, parents=3).rows] == [
         [4, 4],
         [3, 3],
@@ -82,17 +82,17 @@ def test_a_change_that_is_not_noticed_would_show(
     assert tampering_table(tmp_path, fields=4, parents=3).rows[0][1:3] == [4, 0]
 
 
-def test_a_token_that_is_taken_though_it_should_not_be_would_show(
+def test_the_token_table_counts_accepted_invalid_tokens(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Refused is what the library refuses; an error of another kind is none."""
+    """Only refusals of the library count as refused."""
     assert [row[1:3] for row in tokens_table(2).rows] == [[2, 2]] * 6
     monkeypatch.setattr(attacks, "_expired", attacks._valid)
     assert tokens_table(2).rows[0][1:3] == [2, 0]
 
 
-def test_an_agent_that_obeys_is_counted() -> None:
-    """With a model in front of the memory, what it does is told apart from what it is shown."""
+def test_the_injection_table_counts_an_agent_that_obeys() -> None:
+    """Execution is counted apart from what the agent was shown."""
 
     def obeys(asked: AgentQuestion) -> str:
         return CANARY if "and nothing else" in asked.memory else "I remember an attack."
@@ -106,8 +106,8 @@ def test_an_agent_that_obeys_is_counted() -> None:
     assert {row[4] for row in reader.rows} == {0}
 
 
-def test_a_claim_of_the_feature_table_falls_with_its_measurement(paper: Paper) -> None:
-    """Our row says what was measured, not what we would like."""
+def test_the_feature_table_follows_the_measurements(paper: Paper) -> None:
+    """A failed measurement turns a yes into a no."""
     tables = {table.name: table for table in paper.tables}
     assert features_table(tables, 0).rows[-1][4] == "yes"
     assert features_table(tables, 1).rows[-1][4] == "no"
@@ -115,7 +115,7 @@ def test_a_claim_of_the_feature_table_falls_with_its_measurement(paper: Paper) -
     assert features_table(tables, 0).rows[-1][2] == "no"
 
 
-def test_pages_ask_for_nothing_and_show_what_was_measured(tmp_path: Path, paper: Paper) -> None:
+def test_pages_are_self_contained_and_show_the_measurements(tmp_path: Path, paper: Paper) -> None:
     """One file each: tables, plots, no script, no address."""
     what = trial(sets=[probe_set(small_set(tmp_path))], model="claude", levels=(50, 100))
     found = FramedResult(
@@ -155,8 +155,8 @@ def test_pages_ask_for_nothing_and_show_what_was_measured(tmp_path: Path, paper:
     assert all("default-src 'none'" in page for page in pages)
 
 
-def test_a_page_overwrites_nothing_by_default(tmp_path: Path) -> None:
-    """A report of last week is not lost by one of today."""
+def test_a_page_is_not_overwritten_by_default(tmp_path: Path) -> None:
+    """An earlier report is kept."""
     settings, path = load_settings(), tmp_path / "page.html"
     write_page(settings, path, "one")
     with pytest.raises(TargetExistsError):

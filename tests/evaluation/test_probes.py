@@ -1,4 +1,4 @@
-"""Probe sets: what comes along, what is refused, and how answers are judged."""
+"""Probe sets: those shipped, validation, and the scoring of answers."""
 
 import json
 from collections import Counter
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evaluating_kit import PROBES, write
+from evaluation_kit import PROBES, write
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,8 +25,8 @@ from satchel.model.text import memory_text
 SETS = shipped_sets()
 
 
-def right(expect: str, *never: str, choices: tuple[str, ...] = ()) -> Probe:
-    """Return a probe that wants one thing said."""
+def probe_for(expect: str, *never: str, choices: tuple[str, ...] = ()) -> Probe:
+    """Return a probe that expects one phrase."""
     return Probe(ask="Which?", expect=(expect,), never=never, choices=choices, needs=("a",))
 
 
@@ -38,8 +38,8 @@ def test_each_category_has_thirty_probes_over_several_sessions() -> None:
 
 
 @pytest.mark.parametrize("found", SETS, ids=lambda found: found.category)
-def test_a_probe_is_answered_by_the_memory_that_it_names(found: ProbeSet) -> None:
-    """What a probe needs says what it expects, and is still current."""
+def test_the_memories_of_a_probe_contain_its_answer(found: ProbeSet) -> None:
+    """They say what is expected, and are current."""
     for world, probe in found.probes():
         memories = {one.key: memory_text(one.entry) for one in world.memories()}
         replaced = {one.replaces for one in world.memories()}
@@ -50,14 +50,14 @@ def test_a_probe_is_answered_by_the_memory_that_it_names(found: ProbeSet) -> Non
 
 @pytest.mark.parametrize("found", SETS, ids=lambda found: found.category)
 def test_no_question_contains_its_answer(found: ProbeSet) -> None:
-    """Without memory there is a guess among choices, and nothing else."""
+    """Without memory only a guess among choices is possible."""
     for _, probe in found.probes():
         assert not says(probe.ask, probe.expect), probe.ask
         assert len(probe.choices) in (0, 3)
 
 
-def test_the_right_choice_stands_at_no_preferred_place() -> None:
-    """Whoever always takes the same one is right less than half of the time."""
+def test_the_right_choice_has_no_preferred_position() -> None:
+    """Choosing the same position always is right less than half of the time."""
     places = Counter[int]()
     for one in SETS:
         for _, probe in one.probes():
@@ -69,9 +69,11 @@ def test_the_right_choice_stands_at_no_preferred_place() -> None:
     assert max(places.values()) < 0.5 * places.total()
 
 
-def test_choices_stand_in_the_question() -> None:
-    """An agent sees what may be answered."""
-    assert right("tea", choices=("tea", "milk", "water")).question == "Which: tea, milk or water?"
+def test_the_question_lists_the_choices() -> None:
+    """An agent sees the possible answers."""
+    assert (
+        probe_for("tea", choices=("tea", "milk", "water")).question == "Which: tea, milk or water?"
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,40 +89,40 @@ def test_choices_stand_in_the_question() -> None:
         ("5433 " * (MOST_WORDS + 1), False),
     ],
 )
-def test_an_answer_is_right_that_says_it_and_does_not_deny_it(answer: str, expected: bool) -> None:  # noqa: FBT001 - the verdict
-    """Part of a number is another number, and everything at once is no answer."""
-    assert is_right(right("5433"), answer) is expected
+def test_an_answer_must_state_the_phrase_without_denying_it(answer: str, expected: bool) -> None:  # noqa: FBT001 - the verdict
+    """A part of a number does not match, nor an answer of too many words."""
+    assert is_right(probe_for("5433"), answer) is expected
 
 
 def test_an_answer_with_a_superseded_fact_is_wrong() -> None:
-    """Unless it denies it."""
-    probe = right("PostgreSQL 17", "PostgreSQL 15")
+    """Unless it denies that fact."""
+    probe = probe_for("PostgreSQL 17", "PostgreSQL 15")
     assert is_right(probe, "PostgreSQL 17, not PostgreSQL 15")
     assert not is_right(probe, "PostgreSQL 15 and PostgreSQL 17")
 
 
 def test_an_answer_that_names_several_choices_is_wrong() -> None:
-    """Naming them all would always be right."""
-    probe = right("servers", choices=("the desks", "the servers", "the archive"))
+    """Otherwise naming all of them would always be right."""
+    probe = probe_for("servers", choices=("the desks", "the servers", "the archive"))
     assert is_right(probe, "The servers travel first.")
     assert not is_right(probe, "The servers, then the desks.")
 
 
-def test_case_accents_and_groups_of_digits_make_no_difference() -> None:
-    """What is meant counts."""
+def test_scoring_ignores_case_accents_and_digit_groups() -> None:
+    """But not the boundaries of numbers."""
     assert says("ZOË paid 55,000", ["zoe"])
     assert says("ZOË paid 55,000", ["55000"])
     assert not says("55,0001", ["55,000"])
 
 
 @given(st.text(max_size=200), st.text(max_size=50))
-def test_judging_takes_any_text(answer: str, phrase: str) -> None:
-    """For all answers and phrases; what says nothing is never said."""
+def test_scoring_accepts_any_text(answer: str, phrase: str) -> None:
+    """For all answers and phrases; a phrase without words never matches."""
     assert says(answer, [phrase]) in (True, False)
     assert not says(answer, [" .,;"])
 
 
-def changed(**members: Any) -> dict[str, Any]:
+def with_members(**members: Any) -> dict[str, Any]:
     """Return a set whose world has other members."""
     value = json.loads(json.dumps(PROBES))
     value["worlds"][0] |= members
@@ -132,14 +134,17 @@ def changed(**members: Any) -> dict[str, Any]:
     [
         ([], MalformedError),
         ({"format": "other"}, MalformedError),
-        (changed(name=""), MalformedError),
-        (changed(more=1), MalformedError),
-        (changed(probes=[]), EmptyInputError),
-        (changed(probes=[{"ask": "a?", "expect": ["b"], "needs": ["nowhere"]}]), MalformedError),
-        (changed(probes=[{"ask": "a?", "expect": [], "needs": ["tea"]}]), MalformedError),
-        (changed(sessions=[PROBES["worlds"][0]["sessions"][0]] * 2), MalformedError),
+        (with_members(name=""), MalformedError),
+        (with_members(more=1), MalformedError),
+        (with_members(probes=[]), EmptyInputError),
         (
-            changed(
+            with_members(probes=[{"ask": "a?", "expect": ["b"], "needs": ["nowhere"]}]),
+            MalformedError,
+        ),
+        (with_members(probes=[{"ask": "a?", "expect": [], "needs": ["tea"]}]), MalformedError),
+        (with_members(sessions=[PROBES["worlds"][0]["sessions"][0]] * 2), MalformedError),
+        (
+            with_members(
                 sessions=[
                     {
                         "at": "2026-03-01T09:00:00.000000Z",
@@ -158,18 +163,18 @@ def changed(**members: Any) -> dict[str, Any]:
     ],
     ids=range(9),
 )
-def test_a_set_that_makes_no_sense_is_refused(
+def test_an_invalid_probe_set_is_refused(
     tmp_path: Path, value: Any, error: type[SatchelError]
 ) -> None:
-    """With the name of its file."""
+    """The error names its file."""
     path = write(tmp_path / "probes.json", value)
     with pytest.raises(error) as found:
         probe_set(path)
     assert found.value.file == str(path)
 
 
-def test_a_set_of_ones_own_is_read(tmp_path: Path) -> None:
-    """In the form of those that come along; one that is not there is unreadable."""
+def test_a_custom_probe_set_is_read(tmp_path: Path) -> None:
+    """In the format of the shipped sets; a missing file is unreadable."""
     found = probe_set(write(tmp_path / "probes.json", PROBES))
     assert next(found.probes())[1].question == "What does Ada drink?"
     with pytest.raises(UnreadableError):

@@ -1,4 +1,4 @@
-"""Intervals and paired tests, against what is known of them."""
+"""Confidence intervals and paired tests, compared with known values."""
 
 from statistics import fmean
 
@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from satchel.evaluation.statistics import mcnemar, resampled, share, sign_flips
 
 
-def test_an_interval_of_a_share_is_wilsons() -> None:
-    """Worked out elsewhere: 8 of 10 lies between .490 and .943."""
+def test_the_interval_of_a_share_is_wilsons() -> None:
+    """Known value: 8 of 10 is between .490 and .943."""
     found = share(8, 10)
     assert (found.rate, found.low, found.high) == (0.8, 0.4902, 0.9433)
     assert (share(0, 0).low, share(0, 0).high) == (0, 1)
@@ -23,8 +23,8 @@ def test_a_share_lies_in_its_interval(counts: tuple[int, int]) -> None:
     assert 0 <= found.low <= found.rate <= found.high <= 1
 
 
-def test_paired_outcomes_are_compared_by_those_that_differ() -> None:
-    """Exact: 6 of 6 that differ in one direction are 1 in 32; who agrees tells nothing."""
+def test_mcnemar_uses_the_pairs_that_differ() -> None:
+    """Exact: 6 of 6 in one direction are 1 in 32; equal pairs do not count."""
     gained = [(False, True)] * 6
     assert mcnemar(gained) == pytest.approx(1 / 32)
     assert mcnemar(gained + [(True, True)] * 90) == pytest.approx(1 / 32)
@@ -32,8 +32,8 @@ def test_paired_outcomes_are_compared_by_those_that_differ() -> None:
     assert mcnemar([(False, True), (True, False)]) == 1
 
 
-def test_signs_are_exchanged_exactly_where_they_are_few() -> None:
-    """Five differences in one direction are 2 of 32; many of no direction are likely."""
+def test_sign_flips_are_exact_for_few_differences() -> None:
+    """Five in one direction are 2 of 32; many without direction are likely."""
     assert sign_flips([0.1] * 5, 1) == pytest.approx(2 / 32)
     assert sign_flips([0.2, -0.2] * 20, 1) > 0.5
     assert sign_flips([0.2] * 40, 1) < 0.001
@@ -42,10 +42,10 @@ def test_signs_are_exchanged_exactly_where_they_are_few() -> None:
 
 @settings(max_examples=8)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.integers(0, 9))
-def test_a_resampled_mean_lies_in_its_interval_and_is_the_same_again(
+def test_a_resampled_mean_lies_in_its_interval_and_is_reproducible(
     values: list[float], seed: int
 ) -> None:
-    """For all samples; the seed decides what is drawn."""
+    """For all samples; the seed determines the draws."""
 
     def mean(places: object) -> float:
         return fmean(values[place] for place in places)  # type: ignore[attr-defined]  # a sequence
@@ -56,6 +56,6 @@ def test_a_resampled_mean_lies_in_its_interval_and_is_the_same_again(
     assert found == resampled(len(values), mean, seed)
 
 
-def test_a_figure_without_a_value_has_no_interval() -> None:
-    """Such as a ratio to nothing."""
+def test_an_undefined_figure_has_no_interval() -> None:
+    """Such as a ratio to zero."""
     assert resampled(3, lambda _places: None, 1) is None

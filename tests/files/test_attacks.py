@@ -406,9 +406,9 @@ def test_a_path_or_text_of_the_wrong_type_is_a_typed_error(
 ) -> None:
     """Not an error of Python's internals."""
     with pytest.raises(MemoryStoreError):
-        store.write_text(wrong, "x")  # type: ignore[arg-type]  # on purpose
+        store.write_text(wrong, "x")  # type: ignore[arg-type]  # the type is the test
     with pytest.raises(MemoryStoreError):
-        store.write_text("a.txt", wrong)  # type: ignore[arg-type]  # on purpose
+        store.write_text("a.txt", wrong)  # type: ignore[arg-type]  # the type is the test
 
 
 def test_a_file_in_place_of_a_folder_is_a_typed_error(store: MemoryStore) -> None:

@@ -206,7 +206,7 @@ def test_opened_files_saves_changes_to_the_remote_location(
     with suppress(ConcurrencyError), opened_files(settings, "ada") as store:
         store.write_many([("a.md", "given up"), ("b.md", "given up")])
         store.write_text("a.md", "refused", expected_sha="")
-        pytest.fail("it was not refused")
+        pytest.fail("the write must be refused")
     with opened_files(settings, "ada") as store:
         assert (store.list_paths(), store.read_text("a.md")) == (["a.md"], "kept")
     with open_bank(settings, "ada") as bank:
@@ -333,7 +333,7 @@ def any_bank(any_store: str) -> Iterator[OpenBank]:
 
 
 def _recalled(any_bank: OpenBank, text: str, **more: object) -> list[FilePassage]:
-    return recall_memories(any_bank, Query(text=text, files=True, **more)).files  # type: ignore[arg-type]  # whatever a test asks
+    return recall_memories(any_bank, Query(text=text, files=True, **more)).files  # type: ignore[arg-type]  # options by name
 
 
 def test_recall_finds_current_and_former_versions_of_a_file(

@@ -130,7 +130,7 @@ def test_errors_have_the_classes_and_words_of_flyte(
     theirs = json.loads(done.stdout.splitlines()[-1])
     monkeypatch.setenv("SATCHEL_HOME", str(tmp_path / "home"))
     spoken: dict[str, Any] = {}
-    exec(_SPEAKER, spoken)  # noqa: S102 - the same calls as there
+    exec(_SPEAKER, spoken)  # noqa: S102 - runs the constant above
     ours = spoken["messages"](MemoryStore, nullcontext(), tmp_path / "ours")
     for case, words in REFUSED.items():
         assert words in theirs[case][1], (case, theirs[case])

@@ -39,7 +39,7 @@ def _pack_names(root: str) -> list[str]:
 
 def _make_store(root: str, times: int = 12, **policy: bool) -> None:
     """Make a store in which a file was saved again and again."""
-    with MemoryStore.create(key="k", storage_root=root, **policy) as store:  # type: ignore[arg-type]  # a rule by name
+    with MemoryStore.create(key="k", storage_root=root, **policy) as store:  # type: ignore[arg-type]  # options by name
         store.write_text("still.md", "as it was")
         for number in range(times):
             store.write_text("a.md", f"text {number} " * 50)

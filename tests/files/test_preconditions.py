@@ -478,7 +478,7 @@ def test_concurrent_get_or_create_raises_no_error(root_of: RootOf, folder: Folde
             barrier, problems = threading.Barrier(6), list[str]()
 
             def begin(key: str = f"k{number}", root: str = root) -> None:
-                barrier.wait()  # noqa: B023 - of this round
+                barrier.wait()  # noqa: B023 - used in this iteration
                 try:
                     with MemoryStore.get_or_create(
                         key=key, storage_root=root, keep_versions=True
@@ -487,7 +487,7 @@ def test_concurrent_get_or_create_raises_no_error(root_of: RootOf, folder: Folde
                         store.save()
                         assert store.keep_versions
                 except (SatchelError, OSError, AssertionError) as error:
-                    problems.append(f"{kind}: {error!r}")  # noqa: B023 - likewise
+                    problems.append(f"{kind}: {error!r}")  # noqa: B023 - used in this iteration
 
             threads = [threading.Thread(target=begin) for _ in range(6)]
             for thread in threads:

@@ -23,7 +23,7 @@ def staged(tmp_path: Path) -> Iterator[MemoryStore]:
 
 
 def _skipped(store: MemoryStore, rule: PromotionRule, **said: bool) -> dict[str, str]:
-    done = promote_all(store, rule, **said)  # type: ignore[arg-type]  # a switch by name
+    done = promote_all(store, rule, **said)  # type: ignore[arg-type]  # options by name
     return {one.proposal: one.reason for one in done if one.reason is not None}
 
 

@@ -319,7 +319,7 @@ def test_attack_a_hostile_index_writes_no_file_outside(
     found = place.objects.get("meta/.satchel/head")
     assert found is not None
     head = RemoteHead.decoded(found.data, "")
-    entry = FileEntry(path, sha, 1, 1, 2, "", "", "")  # type: ignore[arg-type]  # on purpose
+    entry = FileEntry(path, sha, 1, 1, 2, "", "", "")  # type: ignore[arg-type]  # the type is the test
     segment, data = packed(PackContents(files=[entry]), {}, 0)
     place.objects.put(f"meta/.satchel/packs/{segment.name}", data)
     head = replace(head, revision=2, segments=(*head.segments, segment))

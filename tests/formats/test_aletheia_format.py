@@ -201,6 +201,6 @@ def test_a_workspace_file_with_an_invalid_path_is_dropped_and_counted_once(
     with sealed(records) as held, SUBJECT.written(held, "a.agent.json") as (place, report):
         lost = [(one.name, one.count) for one in report.losses.values()]
         assert lost == [("file_version", 1)]
-        rewritten = SUBJECT.take(place)
-    files = [one.model for one in rewritten.records if isinstance(one.model, FileVersion)]
+        read_back = SUBJECT.take(place)
+    files = [one.model for one in read_back.records if isinstance(one.model, FileVersion)]
     assert [one.path for one in files] == ["b.md"]

@@ -434,23 +434,23 @@ def test_an_empty_archive_is_an_error(tmp_path: Path) -> None:
 _BAD: dict[str, bytes] = {
     "not utf-8": b'{"id": "b", "text": "\xff"}',
     "not json": b'{"id": "b", "text": }',
-    "cut": b'{"id": "b", "te',
+    "truncated": b'{"id": "b", "te',
     "a list": b'["b"]',
     "a number": b"5",
     "two objects": b'{"id": "b", "text": "x"} {"id": "c", "text": "y"}',
-    "no text": b'{"id": "b"}',
-    "id is a number": b'{"id": 5, "text": "x"}',
-    "tags as a text": b'{"id": "b", "text": "x", "tags": "t"}',
-    "a date as a number": b'{"id": "b", "text": "x", "occurred_at": 5}',
-    "a source as an object": b'{"id": "b", "text": "x", "source": {}}',
-    "a key twice": b'{"id": "b", "text": "x", "text": "y"}',
+    "missing text": b'{"id": "b"}',
+    "a number as the id": b'{"id": 5, "text": "x"}',
+    "a text as the tags": b'{"id": "b", "text": "x", "tags": "t"}',
+    "a number as a date": b'{"id": "b", "text": "x", "occurred_at": 5}',
+    "an object as a source": b'{"id": "b", "text": "x", "source": {}}',
+    "a duplicate key": b'{"id": "b", "text": "x", "text": "y"}',
     "a lone surrogate": b'{"id": "b", "text": "\\ud800"}',
     "nested 100,000 times": b'{"id": "b", "text": "x", "metadata": %b%b}'
     % (b'{"a":' * 100_000 + b"1", b"}" * 100_000),
     "an integer of 5,000 digits": b'{"id": "b", "text": "x", "metadata": {"n": %b}}'
     % (b"7" * 5000),
-    "longer than a line may be": b'{"id": "b", "text": "%b"}' % (b"x" * 200_000),
-    "over the bound of a record": b'{"id": "b", "text": "%b"}' % (b"x" * 50_000),
+    "over the limit of a line": b'{"id": "b", "text": "%b"}' % (b"x" * 200_000),
+    "over the limit of a record": b'{"id": "b", "text": "%b"}' % (b"x" * 50_000),
     "too many tags": b'{"id": "b", "text": "x", "tags": [%b]}' % b",".join([b'"t"'] * 257),
 }
 _SMALL = Limits(line_bytes=100_000, entry_bytes=40_000)

@@ -51,7 +51,7 @@ def test_a_written_database_has_the_schema_of_amplihack(tmp_path: Path) -> None:
         assert db.execute("PRAGMA user_version").fetchone() == (0,)
 
 
-def test_rows_are_written_for_the_requested_agent(tmp_path: Path) -> None:
+def test_rows_are_read_for_the_requested_agent(tmp_path: Path) -> None:
     """In amplihack, importing the file of A as B shows nothing (defect 11)."""
     found, _ = read(GOOD, agent="other")
     scopes = {one.model.scope.agent for one in found}  # type: ignore[union-attr]

@@ -230,8 +230,8 @@ def test_file_names_of_other_systems_are_accepted(name: str, tmp_path: Path) -> 
     assert _message_texts(_read(path)[0]) == ["hi"]
 
 
-def test_a_listed_file_that_is_missing_is_an_error(tmp_path: Path) -> None:
-    """Half of a download is not a complete export."""
+def test_a_listed_file_that_is_missing_is_counted(tmp_path: Path) -> None:
+    """Half of a download is not reported as a complete export."""
     shards = ["conversations-000.json", "conversations-001.json"]
     listed = {"version": 1, "logical_files": {"conversations.json": {"files": shards}}}
     files = {shards[0]: [_conversation(_node("a", None, "hi"))], "export_manifest.json": listed}
@@ -252,8 +252,8 @@ def test_an_invalid_file_list_is_ignored(listed: bytes, tmp_path: Path) -> None:
     assert (_message_texts(found), reading.missing) == (["hi"], 0)
 
 
-def test_a_damaged_file_is_not_skipped_as_unknown(tmp_path: Path) -> None:
-    """It is read because of its name, so its fault is reported."""
+def test_a_conversation_file_is_recognized_by_its_name(tmp_path: Path) -> None:
+    """Its first bytes may be unfamiliar; a fault in it is reported."""
     talk = _conversation(_node("a", None, "hi"))
     utf16 = json.dumps([talk]).encode("utf-16")
     path = _zip(
@@ -296,7 +296,7 @@ def test_many_ignored_files_of_a_folder_are_reported_in_one_line(tmp_path: Path)
         (lambda _: b"a" + b"\0" * 256 + b"ustar" + b"\0" * 250, "tar archive"),
     ],
 )
-def test_a_truncated_download_is_reported_by_name(
+def test_a_truncated_or_unsupported_archive_is_reported_by_kind(
     damage: Any, problem: str, tmp_path: Path
 ) -> None:
     """It is not reported as an unknown format."""

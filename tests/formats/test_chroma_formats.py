@@ -179,8 +179,8 @@ def test_attack_an_index_that_is_a_link_or_damaged_is_refused(name: str, tmp_pat
             _read("chroma", folder)
 
 
-def test_attack_a_segment_named_like_a_path_is_refused(tmp_path: Path) -> None:
-    """Nothing is read from that path."""
+def test_attack_a_segment_named_like_a_path_is_not_opened(tmp_path: Path) -> None:
+    """The records are read without their vectors."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "index_metadata.pickle").write_bytes(b"x")
     folder = _copy_database(
@@ -255,8 +255,8 @@ def test_the_metric_of_a_collection_is_preserved(tmp_path: Path, space: str) -> 
     assert json.loads((tmp_path / "d.chroma.json").read_bytes()) == json.loads(path.read_bytes())
 
 
-def test_two_metrics_in_one_file_are_reported(tmp_path: Path) -> None:
-    """One file has one metric, so the other collection's is reported as lost."""
+def test_an_export_has_the_metric_of_its_only_collection(tmp_path: Path) -> None:
+    """Two metrics cannot be in one file, so they are reported as lost."""
     for name, said in (("memories", {"hnsw": {"space": "cosine"}}), ("notes", None)):
         bring(f"chroma://{_FOLDER}?collection={name}", name)
         with Satchel.open() as here:

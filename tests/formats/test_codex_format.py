@@ -17,7 +17,7 @@ def _line(kind: str, /, **payload: Any) -> dict[str, Any]:
     return {"timestamp": _THEN, "type": kind, "payload": payload}
 
 
-def _message_texts(role: str, text: str) -> dict[str, Any]:
+def _message_line(role: str, text: str) -> dict[str, Any]:
     content = [{"type": "output_text" if role == "assistant" else "input_text", "text": text}]
     return _line("response_item", type="message", role=role, content=content)
 
@@ -36,12 +36,12 @@ def test_displayed_messages_are_not_duplicated(tmp_path: Path) -> None:
     """Messages are those given to the model, displayed before or after."""
     found, reading = _read(
         tmp_path / "r.jsonl",
-        _message_texts("user", "Which day is it?"),
+        _message_line("user", "Which day is it?"),
         _line("event_msg", type="user_message", message="Which day is it?"),
         _line("event_msg", type="agent_reasoning", text="**Looking**"),
         _line("response_item", type="reasoning", summary=[{"text": "**Looking**"}]),
         _line("event_msg", type="agent_message", message="Sunday."),
-        _message_texts("assistant", "Sunday."),
+        _message_line("assistant", "Sunday."),
         _line("event_msg", type="agent_message", message="Nobody kept this."),
         _line("event_msg", type="token_count", info={"total": 812}),
     )
@@ -61,9 +61,9 @@ def test_the_settings_of_a_turn_are_stored_with_its_first_message(tmp_path: Path
     found, reading = _read(
         tmp_path / "r.jsonl",
         _line("turn_context", **setting),
-        _message_texts("user", "one"),
+        _message_line("user", "one"),
         _line("turn_context", **setting),
-        _message_texts("user", "two"),
+        _message_line("user", "two"),
         _line("turn_context", **{**setting, "model": "other"}),
     )
 
@@ -77,13 +77,13 @@ def test_a_rollback_makes_a_fork_and_loses_no_message(
     tmp_path: Path, turns: int, after: str | None
 ) -> None:
     """It counts user messages only."""
-    lines = [_message_texts("user", "<environment_context>x</environment_context>")]
-    lines += [_message_texts(role, text) for text in ("one", "two", "three") for role in ("user",)]
+    lines = [_message_line("user", "<environment_context>x</environment_context>")]
+    lines += [_message_line(role, text) for text in ("one", "two", "three") for role in ("user",)]
     found, _ = _read(
         tmp_path / "r.jsonl",
         *lines,
         _line("event_msg", type="thread_rolled_back", num_turns=turns),
-        _message_texts("user", "instead"),
+        _message_line("user", "instead"),
     )
 
     kinds = [(one["event"], one.get("role"), one.get("text")) for one in found]
@@ -118,6 +118,6 @@ def test_a_transcript_of_claude_code_is_not_a_rollout(tmp_path: Path) -> None:
     with pytest.raises(MalformedError):
         list(read_records(formats["codex"], Location(sample), ReadContext()))
     rollout = tmp_path / "r.jsonl"
-    _read(rollout, _message_texts("user", "one"))
+    _read(rollout, _message_line("user", "one"))
     with pytest.raises(MalformedError):
         list(read_records(formats["claude_code"], Location(rollout), ReadContext()))

@@ -104,10 +104,10 @@ def test_a_folder_gives_the_same_records_as_its_tar(tmp_path: Path) -> None:
     whole, _ = _read(_SAMPLES / "good-whole.cogx.tar.gz")
 
     assert name == "cognee"
-    assert sorted(map(_row_values, records)) == sorted(map(_row_values, whole))
+    assert sorted(map(_content_of, records)) == sorted(map(_content_of, whole))
 
 
-def _row_values(record: Sealed) -> str:
+def _content_of(record: Sealed) -> str:
     links = ("id", "nonce", "source", "target")
     return json.dumps({k: v for k, v in record.value.items() if k not in links}, sort_keys=True)
 
@@ -244,10 +244,10 @@ def test_archives_are_exchanged_with_cognee_in_both_directions(
     assert json.loads(done.stdout)["records"] == 15
     assert reading.report.total == 0
     assert Counter(one.type for one in back) == Counter(one.type for one in ours)
-    assert sorted(map(_known_values, back)) == sorted(map(_known_values, ours))
+    assert sorted(map(_known_content, back)) == sorted(map(_known_content, ours))
 
 
-def _known_values(record: Sealed) -> str:
+def _known_content(record: Sealed) -> str:
     """Return the content of a record; Cognee drops unknown members."""
     links = ("id", "nonce", "source", "target", "origin")
     return json.dumps({k: v for k, v in record.value.items() if k not in links}, sort_keys=True)

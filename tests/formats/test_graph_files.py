@@ -260,8 +260,8 @@ def test_attack_hostile_column_and_table_names_are_quoted_or_refused(tmp_path: P
     assert read(path)["semantic_nodes"] == [{"memory_id": "a", "content, n.memory_id AS x": "said"}]
 
 
-def test_stopping_a_reader_early_ends_its_process_and_removes_the_copy(tmp_path: Path) -> None:
-    """Neither is left behind."""
+def test_stopping_a_reader_early_ends_its_process(tmp_path: Path) -> None:
+    """No child process is left behind."""
     path = unpacked("amplihack-kuzu-39", tmp_path / "old")
     children = Path(f"/proc/self/task/{os.getpid()}/children")
     before = children.read_text()
@@ -321,8 +321,8 @@ def test_one_agent_of_several_is_imported_with_the_agent_option(tmp_path: Path) 
         list(FORMAT.read(place, ReadContext(agent="nobody")))
 
 
-def test_a_truncated_graph_is_refused(tmp_path: Path) -> None:
-    """With its file name."""
+def test_a_truncated_graph_is_refused_with_its_file_name(tmp_path: Path) -> None:
+    """It is not reported as empty."""
     path = unpacked_graph("ladybug-41", tmp_path)
     path.write_bytes(path.read_bytes()[:100_000])
     with pytest.raises(InputError) as error:

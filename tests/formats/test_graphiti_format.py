@@ -225,10 +225,10 @@ def test_everything_that_is_not_reported_lost_round_trips(
     _, report = _written(path, *whole)
 
     assert report.total == 0
-    assert [_row_values(one.model) for one in _read(path)[0]] == [_row_values(one) for one in whole]
+    assert [_content_of(one.model) for one in _read(path)[0]] == [_content_of(one) for one in whole]
 
 
-def _row_values(entry: Any) -> dict[str, Any]:
+def _content_of(entry: Any) -> dict[str, Any]:
     assert isinstance(entry, Entry)
     names = (name for name in entry.__struct_fields__ if name not in ("id", "nonce", "origin"))
     return {name: getattr(entry, name) for name in names}

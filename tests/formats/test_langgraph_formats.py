@@ -87,7 +87,7 @@ def test_the_store_of_the_library_is_read_without_loss(shared_data: Path, tmp_pa
 
 def _table(path: Path, name: str) -> list[Any]:
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
-        rows = database.execute(f"SELECT * FROM {name}").fetchall()  # noqa: S608 - our own
+        rows = database.execute(f"SELECT * FROM {name}").fetchall()  # noqa: S608 - names of this test
     return [[json.loads(v) if isinstance(v, bytes) else v for v in row] for row in rows]
 
 
@@ -174,7 +174,7 @@ def test_checkpoints_of_the_library_are_sessions_points_and_forks(shared_data: P
     }
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
         counts = [
-            database.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608 - ours
+            database.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608 - names of this test
             for table in ("checkpoints", "writes")
         ]
     assert counts == [22, 34]

@@ -167,7 +167,7 @@ def _start_waiting(command: list[str | Path], memory: Path | None = None) -> Ite
         process.stdin.close()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="processes are seen on Linux only")
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are listed on Linux only")
 @pytest.mark.parametrize("said", [True, False])
 def test_a_file_in_use_by_a_server_is_not_written(*, said: bool, tmp_path: Path) -> None:
     """Named in its environment, also by a link, or its default; later it is written."""

@@ -120,7 +120,7 @@ def test_metadata_round_trips_or_is_reported(metadata: dict[str, Any], text: str
 
     class _Sink(Target):
         def open(self) -> Any:
-            return _StoredNotes(sink)
+            return _OpenSink(sink)
 
     writing = WriteContext()
     with sealed([entry]) as records:
@@ -134,7 +134,7 @@ def test_metadata_round_trips_or_is_reported(metadata: dict[str, Any], text: str
     assert {f"metadata/{key}" for key in gone} <= set(_losses(writing.report))
 
 
-class _StoredNotes:
+class _OpenSink:
     def __init__(self, sink: io.BytesIO) -> None:
         self._sink = sink
 

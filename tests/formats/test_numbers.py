@@ -74,7 +74,7 @@ _WITHOUT_TEXT: dict[str, Callable[[Any], None]] = {
 NUMBERED = [str(number) for number in range(len(PLACES))]
 
 
-def _first_entry(folder: str, name: str) -> Path:
+def _sample_path(folder: str, name: str) -> Path:
     there = SAMPLES / folder / name
     return there if there.exists() else min((SAMPLES / folder).glob("good-*.json"))
 
@@ -88,11 +88,11 @@ def numbers_as_text(text: str) -> Any:
     return json.loads(text, parse_int=str, parse_float=str, parse_constant=refuse)
 
 
-def _document_with(value: Any, wanted: Any) -> bool:
+def _contains(value: Any, wanted: Any) -> bool:
     if value == wanted:
         return True
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return any(_document_with(part, wanted) for part in parts)
+    return any(_contains(part, wanted) for part in parts)
 
 
 @pytest.mark.parametrize(("name", "sample", "edit", "odd"), PLACES, ids=NUMBERED)
@@ -103,7 +103,7 @@ def test_numbers_keep_their_notation(
     suffix = "".join(Path(sample).suffixes)
     source, sealed, out = (tmp_path / f"{one}{suffix}" for one in ("in", "sealed", "out"))
     sealed = sealed.with_name("sealed.pam.jsonl")
-    value = json.loads(_first_entry(*sample.split("/")).read_text())
+    value = json.loads(_sample_path(*sample.split("/")).read_text())
     if name == "mem0":
         value = {"results": [{"id": "1", "memory": "x", "metadata": {}}]}
     elif name in _WITHOUT_TEXT:
@@ -114,7 +114,7 @@ def test_numbers_keep_their_notation(
     there = convert(source, sealed, settings, ConvertOptions(source_format=name))
     back = convert(sealed, out, settings, ConvertOptions(target_format=name, unsafe_accept=_ANY))
     assert [loss.name for loss in (*there.losses, *back.losses)] == []
-    assert _document_with(numbers_as_text(out.read_text()), numbers_as_text(odd))
+    assert _contains(numbers_as_text(out.read_text()), numbers_as_text(odd))
 
 
 def test_mem0_metadata_beyond_a_double_is_json_in_an_export(tmp_path: Path) -> None:

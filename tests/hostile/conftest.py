@@ -1,4 +1,4 @@
-"""A small sealed file with many sections, in every encoding, and what is needed to forge one."""
+"""A small sealed file with many sections, in every encoding, and methods to forge one."""
 
 from dataclasses import dataclass
 from io import BytesIO
@@ -29,14 +29,14 @@ TIME = "2026-01-02T03:04:05.000006Z"
 
 @dataclass(slots=True)
 class Value:
-    """What an artifact says, apart from its encoding."""
+    """The content of an artifact, independent of its encoding."""
 
     statement: dict[str, Any]
     signatures: list[Any]
     sections: dict[str, list[Any]]
 
     def encoded(self, encoding: Encoding) -> bytes:
-        """Lay the value out canonically, whatever it says."""
+        """Return the canonical bytes of the value, valid or not."""
         if encoding is Encoding.JSONL:
             outside = {"signatures": self.signatures, "statement": self.statement}
             return PREAMBLE + self.body() + canonical(outside) + b"\n"
@@ -59,8 +59,8 @@ class Value:
                 lines.extend(map(canonical, self.sections[name]))
         return b"".join(line + b"\n" for line in lines)
 
-    def over(self, body: bytes, key: SigningKey) -> bytes:
-        """Return lines whose statement, signed by ``key``, vouches for any body at all."""
+    def signed_body(self, body: bytes, key: SigningKey) -> bytes:
+        """Return lines with this body, and a statement for it that ``key`` signed."""
         statement = {**self.statement, "body_hash": digest(body)}
         signatures = msgspec.to_builtins(sign_statement(statement, [key]))
         outside = {"signatures": signatures, "statement": statement}
@@ -68,12 +68,12 @@ class Value:
 
     @staticmethod
     def resealed(record: dict[str, Any]) -> dict[str, Any]:
-        """Give a changed record the id that fits it."""
+        """Return a changed record with a matching ID."""
         bare = {name: part for name, part in record.items() if name != "id"}
         return {**bare, "id": digest(canonical(bare))}
 
-    def restated(self) -> None:
-        """Make hashes and counts fit the sections again, as a forger would."""
+    def update_statement(self) -> None:
+        """Update hashes and counts to the sections, as a forger would."""
         components = {name: self.sections.get(name, []) for name in COMPONENTS}
         self.statement["body_hash"] = digest(self.body())
         self.statement["root_hash"] = digest(canonical(components))
@@ -111,7 +111,7 @@ def value_of(key: SigningKey) -> Value:
         "metadata": {"why": "test"},
         "later": [1],
     }
-    value.restated()
+    value.update_statement()
     value.signatures = msgspec.to_builtins(sign_statement(value.statement, [key]))
     return value
 
@@ -124,7 +124,7 @@ def value(key: SigningKey) -> Value:
 
 @pytest.fixture(scope="session")
 def samples(value: Value) -> dict[str, bytes]:
-    """The sample's files, by the ending of their name, as our own writer lays them out."""
+    """The sample's files by suffix, as the writer encodes them."""
     signatures = [msgspec.convert(found, Signature) for found in value.signatures]
     files = {}
     with ArtifactBuilder() as builder:
@@ -145,5 +145,5 @@ def samples(value: Value) -> dict[str, bytes]:
 
 @pytest.fixture(scope="session")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file to lay bytes out in, again and again."""
+    """The path of a file that tests overwrite."""
     return tmp_path_factory.mktemp("hostile") / "sample"

@@ -1,4 +1,4 @@
-"""Input that is wrong in every way: a typed error that says where, quickly, and nothing written."""
+"""Invalid input of every kind: a typed error with its location, quickly, and nothing written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Put = Callable[[str, str, str], bytes]
 
 @pytest.fixture
 def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Refused:
-    """Convert a file that must be refused, and return the error; nothing may be left behind."""
+    """Convert a file that must be refused, and return the error; nothing may be written."""
 
     def call(data: bytes | Path, *options: str, status: int = 4) -> dict[str, Any]:
         source, target = tmp_path / "input", tmp_path / "out" / "target.pam"
@@ -34,14 +34,14 @@ def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Refused:
         else:
             source = data
         target.parent.mkdir(exist_ok=True)
-        target.write_bytes(b"what was there")
+        target.write_bytes(b"existing")
         capsys.readouterr()
         found = run(["convert", str(source), str(target), "--overwrite", "--json", *options])
         printed = capsys.readouterr()
         assert found == status, printed.err
         assert printed.out == ""
         assert [path.name for path in target.parent.iterdir()] == ["target.pam"]
-        assert target.read_bytes() == b"what was there"
+        assert target.read_bytes() == b"existing"
         assert len(printed.err.encode()) < 2000
         problem: dict[str, Any] = json.loads(printed.err)["error"]
         assert problem["file"] == str(source)
@@ -57,14 +57,14 @@ def mem0(metadata: str) -> bytes:
 
 @pytest.fixture
 def with_text(samples: dict[str, bytes], value: Value, key: SigningKey) -> Put:
-    """Put a text into the statement, or into a record that is signed for."""
+    """Insert a text into the statement, or into a signed record."""
 
     def put(name: str, where: str, text: str) -> bytes:
         old = b'"later":[1]' if where == "statement" else b'"free":[1,0.5]'
         new = old.split(b":")[0] + b":" + text.encode()
         assert old in samples[name]
         if where == "record" and name == "pam.jsonl":
-            return value.over(value.body().replace(old, new), key)
+            return value.signed_body(value.body().replace(old, new), key)
         return samples[name].replace(old, new)
 
     return put
@@ -85,7 +85,7 @@ NESTED = {
 def test_deep_nesting_in_a_foreign_file_is_refused_with_its_line(
     refused: Refused, kind: str, depth: int
 ) -> None:
-    """Attack: nesting that exhausts the stack of whatever walks the value."""
+    """Attack: nesting that exhausts the stack of the parser."""
     problem = refused(mem0(NESTED[kind](depth)), "--from", "mem0")
     assert problem["line"] == 2
     if depth == 65 and kind != "never closed":
@@ -99,7 +99,7 @@ def test_deep_nesting_in_a_foreign_file_is_refused_with_its_line(
 def test_deep_nesting_in_a_sealed_file_is_refused(
     refused: Refused, with_text: Put, name: str, where: str, kind: str, depth: int
 ) -> None:
-    """The same in what is signed, before anything looks at the signature."""
+    """In signed parts, before the signature is verified."""
     refused(with_text(name, where, NESTED[kind](depth)))
 
 
@@ -108,12 +108,12 @@ def test_deep_nesting_in_a_sealed_file_is_refused(
 def test_deep_nesting_in_cbor_is_refused_with_its_byte(
     refused: Refused, samples: dict[str, bytes], depth: int, opening: bytes
 ) -> None:
-    """The same in the binary encoding."""
+    """In the binary encoding."""
     data = samples["pam.cbor"].replace(b"later\x81\x01", b"later" + opening * depth + b"\x01")
     assert refused(data)["byte"] > 0
 
 
-# What JSON cannot say, as (text put in a value's place, a word of the message).
+# Invalid JSON, as (text in place of a value, a word of the message).
 NOT_JSON = {
     "duplicate keys": ('{"a": 1, "a": 2}', "twice"),
     "duplicate keys, one escaped": (r'{"a": 1, "\u0061": 2}', "twice"),
@@ -132,7 +132,7 @@ NOT_JSON = {
     "bad escape": (r'"\x41"', ""),
     "undefined": ("undefined", ""),
 }
-NOT_OURS = {
+NOT_CANONICAL = {
     "NaN": ("NaN", ""),
     "Infinity": ("-Infinity", ""),
     "1e400": ("1e400", ""),
@@ -142,24 +142,24 @@ NOT_OURS = {
 
 
 @pytest.mark.parametrize("kind", NOT_JSON)
-def test_what_is_not_json_in_a_foreign_file_is_refused_with_its_line(
+def test_invalid_json_in_a_foreign_file_is_refused_with_its_line(
     refused: Refused, kind: str
 ) -> None:
-    """Every parser differential is an error, never a guess."""
+    """Syntax that parsers treat differently is an error, never a guess."""
     text, word = NOT_JSON[kind]
     problem = refused(mem0(text), "--from", "mem0")
     assert problem["line"] == 2
     assert word in problem["message"]
 
 
-@pytest.mark.parametrize("kind", NOT_JSON | NOT_OURS)
+@pytest.mark.parametrize("kind", NOT_JSON | NOT_CANONICAL)
 @pytest.mark.parametrize("name", TEXT)
 @pytest.mark.parametrize("where", ["statement", "record"])
-def test_what_is_not_canonical_json_in_a_sealed_file_is_refused(
+def test_non_canonical_json_in_a_sealed_file_is_refused(
     refused: Refused, with_text: Put, name: str, where: str, kind: str
 ) -> None:
-    """Sealed files hold no value that two readers could read differently."""
-    refused(with_text(name, where, (NOT_JSON | NOT_OURS)[kind][0]))
+    """Sealed files have no value that two readers could read differently."""
+    refused(with_text(name, where, (NOT_JSON | NOT_CANONICAL)[kind][0]))
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_what_is_not_canonical_json_in_a_sealed_file_is_refused(
     ["NaN", "Infinity", "-Infinity", "123456789012345678901234567890", "-9007199254740993"],
 )
 def test_numbers_of_other_products_round_trip(tmp_path: Path, literal: str) -> None:
-    """Python writes NaN and large integers; they are carried, and written back the same."""
+    """Python writes NaN and large integers; they are stored and written back unchanged."""
     source, sealed, back = (tmp_path / name for name in ("in.json", "a.pam", "out.mem0.json"))
     source.write_text(f'[{{"id": "1", "memory": "x", "metadata": {{"n": {literal}}}}}]')
     assert run(["convert", str(source), str(sealed)]) == 0
@@ -187,20 +187,20 @@ def test_numbers_of_other_products_round_trip(tmp_path: Path, literal: str) -> N
     ],
 )
 def test_wrong_types_are_refused_with_their_field(refused: Refused, data: str, field: str) -> None:
-    """Nothing is coerced: a number is no text."""
+    """No value is coerced."""
     assert refused(data.encode(), "--from", "mem0")["field"] == field
 
 
 @pytest.mark.parametrize("data", ["5", "null", '"x"', "[5]", "{}", '{"results": {}}', "[[]]"])
 def test_a_document_of_another_shape_is_refused(refused: Refused, data: str) -> None:
-    """Also where the format was named."""
+    """With and without ``--from``."""
     refused(data.encode(), "--from", "mem0")
     refused(data.encode(), status=2)
 
 
 @pytest.mark.parametrize("options", [[], ["--from", "mem0"], ["--from", "pam"]], ids=" ".join)
 def test_an_empty_file_is_refused_as_empty(refused: Refused, options: list[str]) -> None:
-    """Nothing to do is not success."""
+    """An empty import is not a success."""
     assert refused(b"", *options)["code"] == "input.empty"
     assert refused(b'{"results": []}')["code"] == "input.empty"
 
@@ -210,7 +210,7 @@ def test_an_empty_file_is_refused_as_empty(refused: Refused, options: list[str])
 def test_other_text_encodings_are_refused(
     refused: Refused, samples: dict[str, bytes], name: str, how: str
 ) -> None:
-    """UTF-8 and nothing else; a guess would change the text."""
+    """UTF-8 only; a guess would change the text."""
     good = mem0('"Größe"') if name == "mem0" else samples[name]
     data = {
         "overlong": lambda: good.replace(b"y", b"\xc0\xaf").replace(b"Tee", b"\xc0\xaf"),
@@ -230,16 +230,16 @@ def test_other_text_encodings_are_refused(
 def test_a_byte_order_mark_in_a_sealed_file_is_refused(
     refused: Refused, samples: dict[str, bytes]
 ) -> None:
-    """Not skipped: the signed bytes have none."""
+    """It is not skipped: the signed bytes have none."""
     for data in samples.values():
         refused(b"\xef\xbb\xbf" + data, status=2)
 
 
 @pytest.mark.parametrize("kind", ["folder", "fifo", "device", "loop", "missing", "long"])
-def test_anything_but_a_file_is_refused_immediately(
+def test_pipes_devices_folders_and_loops_are_refused_immediately(
     refused: Refused, tmp_path: Path, kind: str
 ) -> None:
-    """Attack: a pipe or a device that never ends, a link onto itself."""
+    """Attack: a pipe or a device that never ends, a link to itself."""
     path = tmp_path / ("n" * 300 if kind == "long" else "it")
     if kind == "folder":
         path.mkdir()
@@ -254,8 +254,10 @@ def test_anything_but_a_file_is_refused_immediately(
         refused(path, "--from", name)
 
 
-def test_a_cut_or_damaged_gzip_is_refused(refused: Refused, samples: dict[str, bytes]) -> None:
-    """Cut, damaged, doubled, followed by something, wrapped twice, or empty inside."""
+def test_a_truncated_or_damaged_gzip_is_refused(
+    refused: Refused, samples: dict[str, bytes]
+) -> None:
+    """Truncated, doubled, with trailing bytes, compressed twice, or empty."""
     packed = samples["pam.jsonl.gz"]
     for data in (packed[:-1], packed[:-9], packed[:40], packed + b"x", packed + packed):
         refused(data, "--from", "pam_jsonl")
@@ -263,7 +265,7 @@ def test_a_cut_or_damaged_gzip_is_refused(refused: Refused, samples: dict[str, b
     refused(gzip.compress(b""), "--from", "pam_jsonl")
 
 
-def test_a_gzip_bomb_is_stopped_at_its_ratio(
+def test_a_gzip_bomb_is_refused_at_the_expansion_limit(
     refused: Refused, samples: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Attack: a small file that fills the disk."""
@@ -300,7 +302,7 @@ def test_a_file_over_a_configured_limit_is_refused(
     limit: str,
     bound: int,
 ) -> None:
-    """Every limit that is documented is one that holds."""
+    """Every documented limit is enforced."""
     monkeypatch.setenv(f"SATCHEL_LIMITS_{limit}", str(bound))
     refused(samples[name])
 
@@ -309,7 +311,7 @@ def test_a_file_over_a_configured_limit_is_refused(
 def test_one_gigantic_value_is_refused_at_the_limit(
     refused: Refused, with_text: Put, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Attack: a value that never ends is not collected in memory first."""
+    """Attack: an endless value is not collected in memory."""
     monkeypatch.setenv("SATCHEL_LIMITS_LINE_BYTES", "100000")
     monkeypatch.setenv("SATCHEL_LIMITS_ENTRY_BYTES", "50000")
     data = mem0(f'"{"x" * 3_000_000}"')
@@ -322,7 +324,7 @@ def test_a_million_section_headers_are_refused(
     refused: Refused, value: Value, key: SigningKey
 ) -> None:
     """Attack: structure without content."""
-    data = value.over(b'{"section":"episodic"}\n' * 1_000_000, key)
+    data = value.signed_body(b'{"section":"episodic"}\n' * 1_000_000, key)
     assert "empty" in refused(data)["message"]
 
 
@@ -338,8 +340,8 @@ def test_a_million_section_headers_are_refused(
     ],
     ids=["map", "key", "list", "text", "members", "indefinite"],
 )
-def test_a_length_that_cbor_only_claims_costs_no_memory(refused: Refused, claim: bytes) -> None:
-    """Attack: eight bytes that promise exabytes."""
+def test_a_length_claimed_by_cbor_allocates_no_memory(refused: Refused, claim: bytes) -> None:
+    """Attack: eight bytes that claim exabytes."""
     refused(b"PAM\x01" + claim)
 
 
@@ -350,10 +352,10 @@ def test_a_length_that_cbor_only_claims_costs_no_memory(refused: Refused, claim:
      b"\xc2\x41\x01", b"\xa1\x01\x01", b"\x61\xff"],
     ids=lambda value: value.hex(),
 )  # fmt: skip
-def test_what_cbor_can_say_beyond_json_is_refused(
+def test_cbor_values_without_a_json_form_are_refused(
     refused: Refused, samples: dict[str, bytes], odd: bytes
 ) -> None:
-    """Tags, bytes, undefined, NaN, bignums, other keys, other lengths: none has a meaning here."""
+    """Tags, byte strings, undefined, NaN, bignums, other keys, other lengths."""
     refused(samples["pam.cbor"].replace(b"later\x81\x01", b"later\x81" + odd))
 
 
@@ -362,7 +364,7 @@ def test_what_cbor_can_say_beyond_json_is_refused(
 def test_a_header_of_another_shape_is_refused(
     refused: Refused, value: Value, statement: Any, signatures: Any
 ) -> None:
-    """Each alone and both together, in every encoding."""
+    """Statement and signatures, in every encoding."""
     from dataclasses import replace
 
     from satchel.artifact.encodings import Encoding

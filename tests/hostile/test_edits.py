@@ -1,4 +1,4 @@
-"""Edits by someone who knows the format and has no key: every one is noticed."""
+"""Edits by an attacker without a key who knows the format: all are detected."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ Edit = Callable[["Value", random.Random], None]
 
 
 def containers(value: Any) -> Iterator[Any]:
-    """Yield every object and list inside a value that has something in it."""
+    """Yield every non-empty object and list inside a value."""
     if isinstance(value, dict | list) and value:
         yield value
         for part in value.values() if isinstance(value, dict) else value:
             yield from containers(part)
 
 
-def other(value: Any, choose: random.Random) -> Any:
-    """Return a value that is not the given one, often of the same kind."""
+def different(value: Any, choose: random.Random) -> Any:
+    """Return a different value, often of the same type."""
     if isinstance(value, bool) or value is None:
         return choose.choice([not value, 0, "", []])
     if isinstance(value, int | float):
@@ -51,14 +51,14 @@ def other(value: Any, choose: random.Random) -> Any:
     return choose.choice([[value], {"": value}, None, "", 7])
 
 
-def change_somewhere(root: Any, choose: random.Random) -> None:
+def random_change(root: Any, choose: random.Random) -> None:
     """Change, add, drop, rename or swap something, at any depth."""
     held = choose.choice(list(containers(root)))
     keys = list(held) if isinstance(held, dict) else list(range(len(held)))
     key = choose.choice(keys)
     match choose.randrange(5):
         case 0 | 1:
-            held[key] = other(held[key], choose)
+            held[key] = different(held[key], choose)
         case 2:
             del held[key]
         case 3 if isinstance(held, dict):
@@ -70,17 +70,17 @@ def change_somewhere(root: Any, choose: random.Random) -> None:
             held[key], held[with_key] = held[with_key], held[key]
 
 
-def in_statement(value: Value, choose: random.Random) -> None:
-    """Edit what the signed header says."""
-    change_somewhere(value.statement, choose)
+def edit_statement(value: Value, choose: random.Random) -> None:
+    """Edit the signed header."""
+    random_change(value.statement, choose)
 
 
-def in_record(value: Value, choose: random.Random) -> None:
-    """Edit a record and leave its id."""
-    change_somewhere(value.sections[choose.choice(list(value.sections))], choose)
+def edit_record(value: Value, choose: random.Random) -> None:
+    """Edit a record without its ID."""
+    random_change(value.sections[choose.choice(list(value.sections))], choose)
 
 
-def in_sections(value: Value, choose: random.Random) -> None:
+def edit_sections(value: Value, choose: random.Random) -> None:
     """Move, copy, swap, drop or reorder records and sections."""
     names = list(value.sections)
     one, two = choose.sample(names, 2)
@@ -98,7 +98,7 @@ def in_sections(value: Value, choose: random.Random) -> None:
             value.sections[f"{one}x"] = value.sections.pop(one)
 
 
-def in_signatures(value: Value, choose: random.Random) -> None:
+def edit_signatures(value: Value, choose: random.Random) -> None:
     """Edit the signature, drop it, or replace it with an unknown key's."""
     unknown = SigningKey.from_seed(choose.randbytes(32))
     theirs = msgspec.to_builtins(sign_statement(value.statement, [unknown]))
@@ -112,12 +112,12 @@ def in_signatures(value: Value, choose: random.Random) -> None:
         case 3:
             value.signatures[0]["key"] = theirs[0]["key"]
         case _:
-            change_somewhere(value.signatures, choose)
+            random_change(value.signatures, choose)
 
 
-def as_a_forger(value: Value, choose: random.Random) -> None:
-    """Edit a record, then make its id, the hashes and the counts fit."""
-    choose.choice([in_record, in_sections])(value, choose)
+def forge_record(value: Value, choose: random.Random) -> None:
+    """Edit a record, then update its ID, the hashes and the counts."""
+    choose.choice([edit_record, edit_sections])(value, choose)
     if choose.random() < 0.7:
         for name, records in value.sections.items():
             fitting = [
@@ -125,37 +125,37 @@ def as_a_forger(value: Value, choose: random.Random) -> None:
                 for record in records
             ]
             value.sections[name] = fitting
-    value.restated()
+    value.update_statement()
     if choose.random() < 0.5:
         unknown = SigningKey.from_seed(choose.randbytes(32))
         value.signatures = msgspec.to_builtins(sign_statement(value.statement, [unknown]))
 
 
-def as_a_squatter(value: Value, choose: random.Random) -> None:
-    """Give a new record the nonce, the id or the parents of a real one."""
+def squat_record(value: Value, choose: random.Random) -> None:
+    """Add a record with the nonce, ID or parents of an existing one."""
     entries = value.sections["semantic"] + value.sections["episodic"]
     real, name = choose.choice(entries), choose.choice(["id", "nonce", "parent_ids", "created_at"])
     fake = {**choose.choice(entries), "text": f"forged {choose.random()}"}
     fake[name] = real.get(name, "2020-01-01T00:00:00.000000Z")
     value.sections["semantic"].append(fake if choose.random() < 0.5 else value.resealed(fake))
     if choose.random() < 0.5:
-        value.restated()
+        value.update_statement()
 
 
 EDITS: list[Edit] = [
-    in_statement,
-    in_record,
-    in_sections,
-    in_signatures,
-    as_a_forger,
-    as_a_squatter,
+    edit_statement,
+    edit_record,
+    edit_sections,
+    edit_signatures,
+    forge_record,
+    squat_record,
 ]
 
 
-def unnoticed(
+def undetected(
     value: Value, path: Path, policy: TrustPolicy, encoding: Encoding, edits: range
 ) -> list[str]:
-    """Make the numbered edits, and return what was done by those that verify as good."""
+    """Apply the numbered edits, and return those that verify as good."""
     original, missed, made = value.encoded(encoding), [], 0
     for number in edits:
         choose = random.Random(number)  # noqa: S311 - repeatable, not secret
@@ -164,7 +164,7 @@ def unnoticed(
             edit(changed, choose)
             data = changed.encoded(encoding)
         except (SatchelError, AttributeError, ValueError):
-            continue  # nothing that could be laid out came of it
+            continue  # the edit cannot be encoded
         if data == original:
             continue
         made += 1
@@ -174,32 +174,32 @@ def unnoticed(
                 missed.append(f"{number}: {edit.__name__}")
         except SatchelError:
             continue
-    assert made > len(edits) * 0.9, "too many edits came to nothing"
+    assert made > len(edits) * 0.9, "too many edits had no effect"
     return missed
 
 
 @pytest.mark.parametrize("encoding", Encoding)
-def test_no_edit_of_entries_or_statement_goes_unnoticed(
+def test_every_edit_is_detected(
     value: Value, scratch: Path, trusting: TrustPolicy, encoding: Encoding
 ) -> None:
-    """Text, numbers, members, order, sections, hashes, signatures: all are covered."""
-    assert not unnoticed(value, scratch, trusting, encoding, range(1000))
+    """Text, numbers, members, order, sections, hashes and signatures."""
+    assert not undetected(value, scratch, trusting, encoding, range(1000))
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("encoding", Encoding)
-def test_none_of_ten_thousand_edits_goes_unnoticed(
+def test_ten_thousand_edits_are_detected(
     value: Value, scratch: Path, trusting: TrustPolicy, encoding: Encoding
 ) -> None:
-    """The published SDK saw none of 327 outside its entries."""
-    assert not unnoticed(value, scratch, trusting, encoding, range(10_000))
+    """The published SDK detected none of 327 outside its entries."""
+    assert not undetected(value, scratch, trusting, encoding, range(10_000))
 
 
 @pytest.mark.parametrize("name", ["created_at", "source_agent", "metadata", "scope", "later"])
 def test_changing_the_header_breaks_the_signature(
     value: Value, scratch: Path, trusting: TrustPolicy, name: str
 ) -> None:
-    """Every member of the statement is signed, those of later versions too."""
+    """Every member of the statement is signed, unknown ones included."""
     changed = copy.deepcopy(value)
     changed.statement[name] = {
         "created_at": "2020-01-01T00:00:00.000000Z",
@@ -212,22 +212,22 @@ def test_changing_the_header_breaks_the_signature(
 def test_a_file_signed_again_by_an_unknown_key_is_untrusted(
     value: Value, scratch: Path, trusting: TrustPolicy
 ) -> None:
-    """A perfect forgery without the key is still not the owner's word."""
+    """A consistent forgery without the owner's key."""
     changed = copy.deepcopy(value)
     changed.sections["semantic"][0] = value.resealed(
         {**changed.sections["semantic"][0], "text": "no"}
     )
-    changed.restated()
+    changed.update_statement()
     unknown = SigningKey.from_seed(b"\1" * 32)
     changed.signatures = msgspec.to_builtins(sign_statement(changed.statement, [unknown]))
     scratch.write_bytes(changed.encoded(Encoding.CBOR))
     assert verify_file(scratch, trusting).outcomes == [Outcome.UNTRUSTED]
 
 
-def test_an_unknown_signature_beside_the_owners_changes_nothing(
+def test_an_additional_unknown_signature_changes_no_verdict(
     value: Value, scratch: Path, trusting: TrustPolicy
 ) -> None:
-    """Anyone may add a signature; it must neither help nor harm."""
+    """Anyone may add a signature."""
     changed = copy.deepcopy(value)
     unknown = SigningKey.from_seed(b"\1" * 32)
     added = msgspec.to_builtins(sign_statement(changed.statement, [unknown]))

@@ -1,8 +1,8 @@
-"""Whoever is handed a genuine disclosure, and is trusted as a signer, forges what it says.
+"""A trusted signer with a genuine disclosure forges redactions of its memory.
 
-The owner's log has a genuine memory. Eve holds a disclosure of it and a key that the victim trusts.
-Whatever she writes under the id of the memory is not ``good``, does not come into a bank, and never
-keeps the genuine memory out.
+The owner's log has a genuine memory. Eve has a disclosure of it and a key that the victim trusts.
+Whatever she writes under the ID of the memory is not ``good``, is not imported, and never
+prevents the import of the genuine memory.
 """
 
 import shutil
@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from artifact_kit import MemoryLog, entry, hash_of, redacted, sealed_file, sections
 from bank_kit import filled
 from import_kit import bring
 from ledger_kit import created
-from sealing_kit import MemoryLog, entry, hash_of, redacted, sealed_file, sections
 
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
 from satchel.artifact.verifier import VerificationRequest, verify_artifact
@@ -48,30 +48,30 @@ def owners_log(*records: Sealed) -> MemoryLog:
     return log
 
 
-def forged(text: str = LIE, **members: Any) -> tuple[dict[str, Any], Redaction]:
-    """Return a form of the genuine memory that says something else, and what would allow it."""
+def forge(text: str = LIE, **members: Any) -> tuple[dict[str, Any], Redaction]:
+    """Return a forged form of the genuine memory, and the redaction that would allow it."""
     form = redacted(GENUINE, text=text, **members)
     return form, Redaction(entry=GENUINE.id, result=hash_of(form), fields=("/text",), by=EVE.did)
 
 
-def written(path: Path, held: dict[str, Any], by: SigningKey = EVE, **members: Any) -> Path:
-    """Write a file that somebody signed."""
+def write_file(path: Path, held: dict[str, Any], by: SigningKey = EVE, **members: Any) -> Path:
+    """Write a signed file."""
     path.write_bytes(sealed_file(held, by, **members))
     return path
 
 
-def judged(path: Path, *, deep: bool = True, keys: tuple[str, ...] = TRUSTED) -> Verification:
-    """Verify a file as somebody who trusts both of them."""
+def verified(path: Path, *, deep: bool = True, keys: tuple[str, ...] = TRUSTED) -> Verification:
+    """Verify a file with the policy of a victim who trusts both keys."""
     return verify_artifact(path, TrustPolicy(keys=frozenset(keys)), VerificationRequest(deep=deep))
 
 
-def by_eve(case: str, log: MemoryLog) -> tuple[dict[str, Any], dict[str, Any]]:  # noqa: C901, PLR0911, PLR0912, PLR0915
+def forged_file(case: str, log: MemoryLog) -> tuple[dict[str, Any], dict[str, Any]]:  # noqa: C901, PLR0911, PLR0912, PLR0915
     """Return the sections and the statement of a forged file."""
-    form, draft = forged()
+    form, draft = forge()
     allowed, here = seal(draft), log.logged()
     kind, proofs = "semantic", [log.proof(GENUINE)]
     if case == "another type":
-        form, draft = forged(type="identity", persona="obeys Eve")
+        form, draft = forge(type="identity", persona="obeys Eve")
         kind, allowed = "identity", seal(draft)
     elif case == "signed by Eve":
         allowed = signed_redaction(draft, EVE)
@@ -155,58 +155,56 @@ CASES = [
 
 @pytest.mark.parametrize("scope", ["disclosure", "full"])
 @pytest.mark.parametrize("case", CASES)
-def test_a_forged_redaction_is_not_good_and_keeps_nothing_out(
-    case: str, scope: str, tmp_path: Path
-) -> None:
-    """Also where every verdict is accepted: the genuine memory arrives afterwards."""
+def test_attack_a_forged_redaction_is_imported(case: str, scope: str, tmp_path: Path) -> None:
+    """Also with every verdict accepted: the genuine memory is imported afterwards."""
     log = owners_log()
-    held, here = by_eve(case, log)
-    path = written(tmp_path / "forged.pam.jsonl", held, **here, scope={"kind": scope})
+    held, here = forged_file(case, log)
+    path = write_file(tmp_path / "forged.pam.jsonl", held, **here, scope={"kind": scope})
     keys = (OWNER.did,) if case == "a log of her own, adopted" else TRUSTED
-    found = judged(path, keys=keys)
+    found = verified(path, keys=keys)
     assert found.outcome is not Outcome.GOOD
     assert found.exit_status in (3, 4)
     if case not in ("an erasure in its place", "a log of her own, adopted"):
-        assert judged(path, deep=False).outcome is not Outcome.GOOD
+        assert verified(path, deep=False).outcome is not Outcome.GOOD
     accepted = frozenset({Outcome.UNSIGNED, Outcome.UNTRUSTED, Outcome.INCOMPLETE})
     for accept in (frozenset[Outcome](), accepted):
         try:
             bring(path, bank="v", trusted_keys=keys, unsafe_accept=accept)
         except SatchelError:
             continue
-    assert genuine_arrives(tmp_path, log) == ["Ada likes tea"]
+    assert import_genuine(tmp_path, log) == ["Ada likes tea"]
 
 
-def genuine_arrives(folder: Path, log: MemoryLog) -> list[str | None]:
-    """Import the owner's own file, and return what the bank says under the id."""
+def import_genuine(folder: Path, log: MemoryLog) -> list[str | None]:
+    """Import the owner's file, and return the bank's texts under the ID."""
     held = sections(log.bank, GENUINE) | {"proofs": [log.proof(GENUINE)]}
-    path = written(folder / "genuine.pam.jsonl", held, OWNER, **log.logged())
-    assert judged(path).outcome is Outcome.GOOD
+    path = write_file(folder / "genuine.pam.jsonl", held, OWNER, **log.logged())
+    assert verified(path).outcome is Outcome.GOOD
     bring(path, bank="v", trusted_keys=(OWNER.did,))
-    return told("v")
+    return texts_of("v")
 
 
-def told(bank: str) -> list[str | None]:
-    """Return what a bank says under the id of the genuine memory."""
+def texts_of(bank: str) -> list[str | None]:
+    """Return the texts that a bank has under the ID of the genuine memory."""
     with filled(bank) as there, there.ledger.reading() as view:
         models = [logged.model for logged in view.get([GENUINE.id]).values()]
     return [model.text for model in models if isinstance(model, Entry)]
 
 
-def test_an_adopted_bank_is_believed_where_the_adopter_is_trusted_for_it(tmp_path: Path) -> None:
-    """Anybody can sign an adoption; so it counts for who named that key, and nobody else."""
+def test_an_adopted_bank_is_good_only_for_verifiers_that_trust_the_adopter(tmp_path: Path) -> None:
+    """Anyone can sign an adoption."""
     log = owners_log()
-    held, here = by_eve("a log of her own, adopted", log)
-    path = written(tmp_path / "adopted.pam.jsonl", held, **here)
-    assert judged(path, keys=(OWNER.did,)).outcome is Outcome.UNTRUSTED
-    assert judged(path, keys=(EVE.did,)).outcome is Outcome.GOOD
+    held, here = forged_file("a log of her own, adopted", log)
+    path = write_file(tmp_path / "adopted.pam.jsonl", held, **here)
+    assert verified(path, keys=(OWNER.did,)).outcome is Outcome.UNTRUSTED
+    assert verified(path, keys=(EVE.did,)).outcome is Outcome.GOOD
 
 
-def test_a_genuine_redaction_is_good_and_keeps_the_whole_memory_of_its_bank_out(
+def test_a_genuine_redaction_is_good_and_blocks_the_original_of_its_bank(
     tmp_path: Path,
 ) -> None:
-    """What the owner redacted stays redacted, also when an older file of the owner's comes."""
-    form, draft = forged("[REDACTED:text:1]", text_kind=None)
+    """A redacted memory stays redacted when an older file of the owner is imported."""
+    form, draft = forge("[REDACTED:text:1]", text_kind=None)
     del form["text_kind"]
     draft = Redaction(entry=GENUINE.id, result=hash_of(form), fields=("/text",), by=OWNER.did)
     path, log = tmp_path / "redacted.pam.jsonl", owners_log()
@@ -214,20 +212,20 @@ def test_a_genuine_redaction_is_good_and_keeps_the_whole_memory_of_its_bank_out(
         log = owners_log(allowed)
         proofs = [log.proof(GENUINE), log.proof(allowed)]
         held = sections(log.bank, allowed, semantic=[form]) | {"proofs": proofs}
-        written(path, held, OWNER, **log.logged())
-        assert judged(path).outcome is Outcome.GOOD
+        write_file(path, held, OWNER, **log.logged())
+        assert verified(path).outcome is Outcome.GOOD
     bring(path, bank="v", trusted_keys=TRUSTED)
-    assert genuine_arrives(tmp_path, log) == ["[REDACTED:text:1]"]
+    assert import_genuine(tmp_path, log) == ["[REDACTED:text:1]"]
 
 
 @pytest.mark.parametrize("action", ["key_revoked", "key_retired"])
-@pytest.mark.parametrize("proof", ["proved", "not proved"])
-def test_a_redaction_signed_by_a_retired_key_does_not_count(
+@pytest.mark.parametrize("proof", ["with proof", "without proof"])
+def test_a_redaction_signed_by_a_retired_or_revoked_key_is_rejected(
     action: str, proof: str, tmp_path: Path
 ) -> None:
-    """One that was signed before counts, where the file proves that it was before."""
+    """Unless the file proves that it was signed before."""
     writer = SigningKey.from_seed(b"w" * 32)
-    form, draft = forged("[REDACTED:text:1]")
+    form, draft = forge("[REDACTED:text:1]")
     allowed, at = signed_redaction(draft, writer), "2026-01-01T00:00:00.000000Z"
 
     def outcome(*order: str) -> Outcome:
@@ -240,14 +238,14 @@ def test_a_redaction_signed_by_a_retired_key_does_not_count(
         }
         records = [made[name] for name in order]
         log.append(*records)
-        shown = [GENUINE, allowed, *([made["end"]] if proof == "proved" else [])]
+        shown = [GENUINE, allowed, *([made["end"]] if proof == "with proof" else [])]
         held = sections(log.bank, made["in"], made["end"], allowed, semantic=[form])
         held |= {"proofs": [log.proof(one) for one in shown]}
-        return judged(written(tmp_path / "f.pam.jsonl", held, OWNER, **log.logged())).outcome
+        return verified(write_file(tmp_path / "f.pam.jsonl", held, OWNER, **log.logged())).outcome
 
     after = outcome("in", "memory", "end", "redaction")
     before = outcome("in", "memory", "redaction", "end")
-    if proof == "proved":
+    if proof == "with proof":
         assert (before, after) == (Outcome.GOOD, Outcome.TAMPERED)
     elif action == "key_revoked":
         assert before is after is Outcome.TAMPERED
@@ -255,9 +253,9 @@ def test_a_redaction_signed_by_a_retired_key_does_not_count(
         assert (before, after) == (Outcome.GOOD, Outcome.GOOD)
 
 
-def test_a_redaction_with_a_signature_that_does_not_match_is_tampered(tmp_path: Path) -> None:
-    """Though it is logged: whoever signed it signed something else."""
-    form, draft = forged("[REDACTED:text:1]")
+def test_a_redaction_with_a_mismatched_signature_is_tampered(tmp_path: Path) -> None:
+    """Even if it is logged."""
+    form, draft = forge("[REDACTED:text:1]")
     value = signed_redaction(draft, OWNER).value
     value = {name: part for name, part in value.items() if name != "id"} | {"fields": ["/data"]}
     body = canonical({**value, "id": hash_of(value)})
@@ -265,33 +263,33 @@ def test_a_redaction_with_a_signature_that_does_not_match_is_tampered(tmp_path: 
     log = owners_log(wrong)
     held = sections(log.bank, wrong, semantic=[form])
     held |= {"proofs": [log.proof(GENUINE), log.proof(wrong)]}
-    path = written(tmp_path / "f.pam.jsonl", held, OWNER, **log.logged())
-    assert judged(path).outcome is Outcome.TAMPERED
+    path = write_file(tmp_path / "f.pam.jsonl", held, OWNER, **log.logged())
+    assert verified(path).outcome is Outcome.TAMPERED
 
 
-def test_a_redaction_of_another_bank_keeps_the_genuine_memory_out_of_none(tmp_path: Path) -> None:
-    """Eve may redact her copy in her own bank; that binds nobody who has the owner's file."""
-    form, draft = forged()
+def test_a_redaction_of_another_bank_does_not_block_the_genuine_memory(tmp_path: Path) -> None:
+    """Eve may redact her copy in her own bank; that binds no one else."""
+    form, draft = forge()
     allowed = signed_redaction(draft, EVE)
     mine = MemoryLog(EVE)
     mine.append(GENUINE, allowed)
     held = sections(mine.bank, allowed, semantic=[form])
     held |= {"proofs": [mine.proof(GENUINE), mine.proof(allowed)]}
-    path = written(tmp_path / "hers.pam.jsonl", held, EVE, **mine.logged())
-    assert judged(path).outcome is Outcome.GOOD  # it is her bank, and says so
+    path = write_file(tmp_path / "hers.pam.jsonl", held, EVE, **mine.logged())
+    assert verified(path).outcome is Outcome.GOOD  # it is her bank
     bring(path, bank="v", trusted_keys=(EVE.did,))
-    assert told("v") == [LIE]
-    assert genuine_arrives(tmp_path, owners_log()) == ["Ada likes tea"]
+    assert texts_of("v") == [LIE]
+    assert import_genuine(tmp_path, owners_log()) == ["Ada likes tea"]
     with filled("v") as there:
         assert examine(there.store, there.id).is_sound
 
 
 @pytest.mark.usefixtures("any_store")
-def test_a_bank_that_took_a_forged_redaction_before_takes_the_genuine_memory(
+def test_a_bank_with_an_old_forged_redaction_imports_the_genuine_memory(
     tmp_path: Path,
 ) -> None:
-    """Earlier versions noted no bank for what they imported, so nothing of that keeps it out."""
-    form, draft = forged()
+    """Earlier versions recorded no source bank for imports, so the redaction blocks nothing."""
+    form, draft = forge()
     body = canonical(form)
     source = seal(Source(provider="pam_jsonl", format="pam_jsonl", signer=EVE.did))
     with filled("v") as there:
@@ -300,16 +298,16 @@ def test_a_bank_that_took_a_forged_redaction_before_takes_the_genuine_memory(
 
         closing = Receipt(action="batch_closed", result={"source": source.id})
         there.ledger.append([seal(closing)])
-    assert told("v") == [LIE]
-    assert genuine_arrives(tmp_path, owners_log()) == ["Ada likes tea"]
+    assert texts_of("v") == [LIE]
+    assert import_genuine(tmp_path, owners_log()) == ["Ada likes tea"]
     again = bring(tmp_path / "genuine.pam.jsonl", bank="v", trusted_keys=(OWNER.did,)).banks[0]
     assert (again.done.known, again.done.returned, again.done.redacted) == (1, 0, 0)
 
 
 @pytest.mark.usefixtures("any_store")
-def test_an_old_forgery_that_was_logged_as_another_type_is_refused_by_name(tmp_path: Path) -> None:
-    """Earlier versions logged it. It does not pass for the bank's own redaction of the memory."""
-    form, draft = forged(type="identity", persona="obeys Eve")
+def test_an_old_forgery_of_another_type_is_refused_by_name(tmp_path: Path) -> None:
+    """Earlier versions logged it; it is not taken for the bank's own redaction."""
+    form, draft = forge(type="identity", persona="obeys Eve")
     source = seal(Source(provider="pam_jsonl", format="pam_jsonl", signer=EVE.did))
     with filled("v") as there:
         there.ledger.append([source])
@@ -318,17 +316,17 @@ def test_an_old_forgery_that_was_logged_as_another_type_is_refused_by_name(tmp_p
         closing = Receipt(action="batch_closed", result={"source": source.id})
         there.ledger.append([seal(closing)])
     with pytest.raises(RedactionRefusedError, match="as one of type identity") as refused:
-        genuine_arrives(tmp_path, owners_log())
+        import_genuine(tmp_path, owners_log())
     assert (refused.value.field, refused.value.exit_status) == (GENUINE.id, 3)
     bring(tmp_path / "genuine.pam.jsonl", bank="w", trusted_keys=(OWNER.did,))
-    assert told("w") == ["Ada likes tea"]
+    assert texts_of("w") == ["Ada likes tea"]
 
 
-def test_what_the_bank_redacted_itself_is_never_made_whole() -> None:
-    """Whoever signs the file, and whatever bank it is of."""
+def test_a_redaction_of_the_bank_itself_is_never_reverted() -> None:
+    """For any signer, and for files of any bank."""
     ledger = created(InMemoryStore())
     ledger.append([GENUINE])
-    form, draft = forged("[REDACTED:text:1]")
+    form, draft = forge("[REDACTED:text:1]")
     body = canonical(form)
     ledger.append([seal(draft)], forms={GENUINE.id: body})
     whole = seal(Redaction(entry=GENUINE.id, result=hash_of(GENUINE.value)))
@@ -337,14 +335,14 @@ def test_what_the_bank_redacted_itself_is_never_made_whole() -> None:
 
 
 def test_import_refuses_unverified_input_with_a_clear_error(tmp_path: Path) -> None:
-    """And with the verdict accepted, takes the rest and names what it left."""
-    form, draft = forged()
+    """With the verdict accepted, the rest is imported and the omission named."""
+    form, draft = forge()
     log = owners_log()
     other = entry("Bob likes coffee")
     log.append(other)
     held = sections(log.bank, seal(draft), other, semantic=[form])
     held |= {"proofs": [log.proof(GENUINE), log.proof(other)]}
-    path = written(tmp_path / "old.pam.jsonl", held, OWNER, **log.logged())
+    path = write_file(tmp_path / "old.pam.jsonl", held, OWNER, **log.logged())
     with pytest.raises(VerificationError, match="no proof that the bank redacted"):
         bring(path, bank="v", trusted_keys=TRUSTED)
     accept = frozenset({Outcome.INCOMPLETE})
@@ -353,27 +351,27 @@ def test_import_refuses_unverified_input_with_a_clear_error(tmp_path: Path) -> N
     assert [loss.name for loss in done.losses] == ["redacted memory"]
 
 
-def test_the_second_implementation_comes_to_the_same_verdicts(tmp_path: Path) -> None:
-    """Written in JavaScript from the specification, without adoptions."""
+def test_the_second_implementation_returns_the_same_verdicts(tmp_path: Path) -> None:
+    """It is written in JavaScript from the specification, without adoptions."""
     node = shutil.which("node")
     if node is None:
-        pytest.skip("there is no Node here")
+        pytest.skip("Node is not installed")
     files = list[Path]()
     for case in CASES:
         log = owners_log()
-        held, here = by_eve(case, log)
+        held, here = forged_file(case, log)
         if "adopted" not in case:
-            files.append(written(tmp_path / f"{len(files)}.pam.jsonl", held, **here))
-    form, draft = forged("[REDACTED:text:1]")
+            files.append(write_file(tmp_path / f"{len(files)}.pam.jsonl", held, **here))
+    form, draft = forge("[REDACTED:text:1]")
     allowed = signed_redaction(draft, OWNER)
     log = owners_log(allowed)
     held = sections(log.bank, allowed, semantic=[form])
     held |= {"proofs": [log.proof(GENUINE), log.proof(allowed)]}
-    files.append(written(tmp_path / "genuine.pam.jsonl", held, OWNER, **log.logged()))
+    files.append(write_file(tmp_path / "genuine.pam.jsonl", held, OWNER, **log.logged()))
     script = Path(__file__).parent.parent / "vectors" / "judge.mjs"
     said = subprocess.run(
         [node, script, ",".join(TRUSTED), *files], capture_output=True, text=True, check=True
     )
-    ours = [judged(path).outcome.value for path in files]
+    ours = [verified(path).outcome.value for path in files]
     assert dict(zip(files, said.stdout.split(), strict=True)) == dict(zip(files, ours, strict=True))
     assert ours[-1] == "good"

@@ -1,8 +1,8 @@
-"""Random edits of a sealed file and of a token, by hand and by a forger: every one is noticed.
+"""Random edits of a sealed file and of a token, by hand and by a forger: all are detected.
 
-An edit changes one value somewhere in it, as a person with an editor would, and the file stays
-canonical. A forger also makes the ids and hashes fit again; what nobody can make without the key is
-the signature.
+An edit changes one value, as with an editor, and the file stays canonical. A forger also updates
+IDs and hashes; without the key, the signature cannot be
+updated.
 """
 
 import copy
@@ -39,7 +39,7 @@ QUICK, MANY = 60, 2_000
 """Edits of each part in `make check`, and in `make prove`: 10,000 in all."""
 
 Place = tuple[Any, Any]
-"""What holds a value, and where in it."""
+"""A container and the position of a value in it."""
 
 
 @pytest.fixture(scope="module")
@@ -71,13 +71,13 @@ def sample(key: SigningKey) -> Value:
         "source_agent": {"name": "ada's agent", "runtime": "r", "model_family": "m"},
         "metadata": {"why": "test", "numbers": [1, 0.5, None, True]},
     }
-    value.restated()
+    value.update_statement()
     value.signatures = msgspec.to_builtins(sign_statement(value.statement, [key]))
     return value
 
 
 def leaves(value: Any, holder: Any = None, at: Any = None) -> Iterator[Place]:
-    """Yield the place of every plain value, however deep."""
+    """Yield the position of every plain value, at any depth."""
     if isinstance(value, dict):
         for name, part in value.items():
             yield from leaves(part, value, name)
@@ -102,7 +102,7 @@ def _text(found: str, choose: random.Random) -> str:
 
 
 def edit(part: Any, choose: random.Random) -> None:
-    """Change one value, take one away, or put one more."""
+    """Change, remove or add one value."""
     holder, at = choose.choice(list(leaves(part)))
     found = holder[at]
     how = choose.randrange(8)
@@ -121,7 +121,7 @@ def edit(part: Any, choose: random.Random) -> None:
 
 
 def edits(sample: Value, part: str, count: int) -> Iterator[tuple[str, Value]]:
-    """Yield the sample with one value of a part changed, by hand and by a forger in turn."""
+    """Yield the sample with one value of a part changed, alternately by hand and by a forger."""
     choose = random.Random(f"{part} 1")  # noqa: S311 - repeatable, not secret
     sections = COMPONENTS if part == "entries" else (part,)
     for number in range(count):
@@ -135,7 +135,7 @@ def edits(sample: Value, part: str, count: int) -> Iterator[tuple[str, Value]]:
             edit(changed.sections[name][at], choose)
             if number % 2:
                 changed.sections[name][at] = Value.resealed(changed.sections[name][at])
-                changed.restated()
+                changed.update_statement()
         if canonical([changed.statement, changed.sections]) == before:
             continue
         yield "forged" if number % 2 else "edited", changed
@@ -145,10 +145,10 @@ def _in(sample: Value, section: str) -> list[Any]:
     return sample.sections.get(section, [])
 
 
-def unnoticed(
+def undetected(
     sample: Value, part: str, count: int, scratch: Path, key: SigningKey
 ) -> tuple[Counter[str], list[Any]]:
-    """Return how many edits were tried, by outcome, and those that verified."""
+    """Return the outcomes of the edits, and those edits that verified."""
     policy = TrustPolicy(keys=frozenset({key.did}))
     outcomes, passed = Counter[str](), list[Any]()
     for how, changed in edits(sample, part, count):
@@ -160,8 +160,8 @@ def unnoticed(
     return outcomes, passed
 
 
-def test_the_sample_itself_is_good(sample: Value, scratch: Path, key: SigningKey) -> None:
-    """Without this, the tests below would prove nothing."""
+def test_the_unedited_sample_is_good(sample: Value, scratch: Path, key: SigningKey) -> None:
+    """Otherwise the tests below would prove nothing."""
     scratch.write_bytes(sample.encoded(Encoding.JSONL))
     policy = TrustPolicy(keys=frozenset({key.did}))
     assert verify_file(scratch, policy, VerificationRequest())
@@ -170,30 +170,30 @@ def test_the_sample_itself_is_good(sample: Value, scratch: Path, key: SigningKey
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_an_edit_is_noticed_wherever_it_is(
+def test_an_edit_of_any_part_is_detected(
     sample: Value, scratch: Path, key: SigningKey, part: str
 ) -> None:
-    """A hundred values of each part, with and without hashes that fit again."""
-    outcomes, passed = unnoticed(sample, part, QUICK, scratch, key)
+    """With and without updated hashes."""
+    outcomes, passed = undetected(sample, part, QUICK, scratch, key)
     assert passed == []
     assert outcomes.total() > QUICK * 0.9
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("part", PARTS)
-def test_ten_thousand_edits_are_noticed(
+def test_ten_thousand_edits_of_any_part_are_detected(
     sample: Value, scratch: Path, key: SigningKey, part: str, record_property: Callable[..., None]
 ) -> None:
-    """The published SDK noticed 0 of 327 edits outside its entries; the table is in the docs."""
-    outcomes, passed = unnoticed(sample, part, MANY, scratch, key)
+    """The published SDK detected 0 of 327 edits outside its entries; the table is in the docs."""
+    outcomes, passed = undetected(sample, part, MANY, scratch, key)
     record_property("outcomes", dict(outcomes))
     assert passed == []
     assert outcomes.total() > MANY * 0.9
 
 
 @pytest.mark.parametrize("count", [200, pytest.param(MANY, marks=pytest.mark.prove)])
-def test_an_edit_of_a_presented_token_is_noticed(count: int) -> None:
-    """Of any token of a chain: its signature or its link does not hold, or it is no token."""
+def test_an_edit_of_a_presented_token_is_detected(count: int) -> None:
+    """In any token of a chain: by its signature, its link, or its syntax."""
     whole = child_of(chain_of(SEMANTIC, audience=HOLDER.did), SEMANTIC).value()
     assert open_chain(canonical(whole)).value() == whole
     choose, passed = random.Random("tokens"), []  # noqa: S311 - repeatable, not secret
@@ -224,14 +224,14 @@ def _decrypted(data: bytes, unlocking: Unlocker) -> bytes | None:
 
 @pytest.mark.parametrize("how", ["recipient", "passphrase"])
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.prove)])
-def test_the_encrypted_form_flipped_and_cut_is_refused_or_the_same(
+def test_a_flipped_or_truncated_encrypted_file_is_refused(
     samples: dict[str, bytes],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     how: str,
     step: int,
 ) -> None:
-    """Every byte and length: what is not covered is a time before the data that nobody reads."""
+    """Every byte and length; only an unused time before the data is not covered."""
     monkeypatch.setattr(key_files, "_OPS", 1)
     monkeypatch.setattr(key_files, "_MEMORY", 8192)
     identity, recipient = new_identity()
@@ -240,7 +240,7 @@ def test_the_encrypted_form_flipped_and_cut_is_refused_or_the_same(
     unlocking = Unlocker(files=(tmp_path / "id",), passphrase=lambda: "correct horse")
     lock = Lock(recipients=(recipient,))
     if how == "passphrase":
-        lock = Lock(passphrase="correct horse")  # noqa: S106 - of nobody
+        lock = Lock(passphrase="correct horse")  # noqa: S106 - a test value
     plain, sink = samples["pam.jsonl"], BytesIO()
     encrypt(BytesIO(plain), sink, lock)
     made = sink.getvalue()

@@ -1,4 +1,4 @@
-"""The work of an agent over HTTP: banks, memories, recall, files in and out."""
+"""Banks, memories, recall, files, tokens and limits over HTTP."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from http_kit import ELSEWHERE, Proving, Served, serving
+from http_kit import ELSEWHERE, ServedGateway, TokenAuth, running_gateway
 from s3_kit import s3_server
 
 from satchel.crypto.canonical import canonical
@@ -19,7 +19,7 @@ from satchel.http.answers import problem_of
 from satchel.http.guard import ServerLimits
 from satchel.http.rate_limits import OPERATOR, Principal, RequestSlots
 
-SHOWN = "what the operator shows"
+OPERATOR_TOKEN = "the token of the operator"  # noqa: S105 - a test value
 TEA = {"text": "Ada drinks tea, no milk", "user": "ada", "tags": ["drinks"]}
 
 
@@ -31,13 +31,13 @@ def bank(client: TestClient) -> str:
     return "/v1/banks/assistant"
 
 
-def issued(client: TestClient, bank: str, **said: object) -> str:
-    """Have a token issued, and return its text."""
+def issue_token(client: TestClient, bank: str, **said: object) -> str:
+    """Issue a token, and return its text."""
     return canonical(client.post(f"{bank}/tokens", json=said).json()["token"]).decode()
 
 
-def test_a_memory_is_kept_recalled_changed_and_forgotten(client: TestClient, bank: str) -> None:
-    """Each answer is what the Python API returns."""
+def test_a_memory_is_stored_recalled_updated_and_forgotten(client: TestClient, bank: str) -> None:
+    """Each answer is the result of the Python API."""
     (found,) = client.post(f"{bank}/recall", json={"text": "what does Ada drink?"}).json()[
         "memories"
     ]
@@ -62,7 +62,7 @@ def test_a_memory_is_kept_recalled_changed_and_forgotten(client: TestClient, ban
     assert client.get(bank).json()["memories"] == 1
 
 
-def test_speakers_are_stored_as_such(client: TestClient, bank: str) -> None:
+def test_actors_of_memories_and_messages_are_stored(client: TestClient, bank: str) -> None:
     """By ``actor`` with a run, and by the names in messages."""
     made = client.post(f"{bank}/entries", json={"text": "tea", "actor": "Ada", "run": "r1"}).json()
     messages = [{"role": "user", "name": "Bela", "content": "coffee"}]
@@ -74,8 +74,8 @@ def test_speakers_are_stored_as_such(client: TestClient, bank: str) -> None:
     ]
 
 
-def test_memory_goes_out_as_a_stream_and_comes_in_again(client: TestClient, bank: str) -> None:
-    """With its receipt; what is uploaded is verified, and known the second time."""
+def test_a_bank_is_downloaded_and_uploaded(client: TestClient, bank: str) -> None:
+    """With a receipt; the upload is verified, and known the second time."""
     went = client.get(f"{bank}/download")
     assert went.headers["X-Satchel-Lost"] == "0"
     assert client.get(f"/v1/receipts/{went.headers['X-Satchel-Receipt']}").status_code == 200
@@ -89,7 +89,7 @@ def test_memory_goes_out_as_a_stream_and_comes_in_again(client: TestClient, bank
     assert again.json()["banks"][0]["done"]["known"] == 1
 
 
-def test_an_upload_can_be_a_job_that_is_followed(client: TestClient, bank: str) -> None:
+def test_an_upload_job_streams_its_events(client: TestClient, bank: str) -> None:
     """Server-sent events: steps, and one end with the result."""
     data = client.get(f"{bank}/download").content
     begun = client.post(
@@ -103,10 +103,10 @@ def test_an_upload_can_be_a_job_that_is_followed(client: TestClient, bank: str) 
     assert (said["state"], said["result"]["banks"][0]["done"]["added"]) == ("done", 1)
 
 
-def test_files_on_the_server_need_the_operators_roots(
+def test_files_on_the_server_require_roots(
     client: TestClient, bank: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """422, with what the operator can do; inside the roots it works, outside never."""
+    """Otherwise 422 with a hint; inside the roots they are accepted, outside never."""
     del bank
     body = {"bank_id": "assistant", "path": str(tmp_path / "a.ama.jsonl")}
     refused = client.post("/v1/export", json=body)
@@ -115,7 +115,7 @@ def test_files_on_the_server_need_the_operators_roots(
     assert not (tmp_path / "a.ama.jsonl").exists()
     (tmp_path / "root").mkdir()
     monkeypatch.setenv("SATCHEL_PORTABILITY_ROOTS", str(tmp_path / "root"))
-    with serving() as other:
+    with running_gateway() as other:
         inside = {"bank_id": "assistant", "path": str(tmp_path / "root" / "a.ama.jsonl")}
         assert other.client().post("/v1/export", json=inside).json()["exported_count"] == 1
         assert other.client().post("/v1/export", json=body).status_code == 422
@@ -123,8 +123,8 @@ def test_files_on_the_server_need_the_operators_roots(
         assert (done["imported"], done["skipped"], done["errors"]) == (1, 0, [])
 
 
-def test_artifacts_are_kept_under_their_digest(client: TestClient, bank: str) -> None:
-    """As in the paper: made, fetched with an ETag, disclosed in part."""
+def test_artifacts_are_stored_by_digest(client: TestClient, bank: str) -> None:
+    """Created, fetched with an ETag, disclosed in part."""
     made = client.post("/pam/artifacts", json={"bank": "assistant"})
     assert made.status_code == 201
     where = made.headers["Location"]
@@ -142,7 +142,7 @@ def test_artifacts_are_kept_under_their_digest(client: TestClient, bank: str) ->
     assert client.get("/pam/artifacts/..%2f..%2fkeys").status_code == 404
 
 
-def test_memory_files_are_changed_only_over_what_was_seen(client: TestClient) -> None:
+def test_writes_of_memory_files_are_conditional(client: TestClient) -> None:
     """ETag, If-Match and If-None-Match."""
     path = "/v1/files/notes/text/plans/today.md"
     new = client.put(path, json={"text": "one\r\n"}, headers={"If-None-Match": "*"})
@@ -158,8 +158,8 @@ def test_memory_files_are_changed_only_over_what_was_seen(client: TestClient) ->
     assert client.delete(path).status_code == 204
 
 
-def test_a_bank_without_memory_files_has_none(client: TestClient, bank: str) -> None:
-    """An empty list; of what is no bank there is not even that, and nothing to read in either."""
+def test_a_bank_without_memory_files_has_an_empty_list(client: TestClient, bank: str) -> None:
+    """An unknown bank is 404, and so is a missing file."""
     del bank
     assert client.get("/v1/files/assistant").json() == {"files": []}
     nobody = client.get("/v1/files/nobody")
@@ -168,15 +168,15 @@ def test_a_bank_without_memory_files_has_none(client: TestClient, bank: str) -> 
     assert (nothing.status_code, nothing.json()["code"]) == (404, "files.none")
 
 
-@pytest.mark.parametrize("kept", ["memory", pytest.param("s3", marks=pytest.mark.prove)])
-def test_a_memory_file_is_where_it_is_saved_when_its_write_is_answered(
-    monkeypatch: pytest.MonkeyPatch, own_home: Path, kept: str
+@pytest.mark.parametrize("backend", ["memory", pytest.param("s3", marks=pytest.mark.prove)])
+def test_a_memory_file_is_in_object_storage_when_its_write_is_answered(
+    monkeypatch: pytest.MonkeyPatch, own_home: Path, backend: str
 ) -> None:
-    """In object storage: another machine reads it at once, and misses it once it is deleted."""
-    with s3_server() if kept == "s3" else nullcontext() as remote:
+    """Another machine can read it at once, and no longer after its deletion."""
+    with s3_server() if backend == "s3" else nullcontext() as remote:
         root = f"memory://{own_home}" if remote is None else f"{remote.bucket()}/agents"
         monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", root)
-        with serving() as served:
+        with running_gateway() as served:
             here = served.client()
             assert here.put("/v1/files/notes/text/a.md", json={"text": "tea"}).is_success
             with MemoryStore.get_or_create(key="notes", storage_root=root) as elsewhere:
@@ -186,8 +186,8 @@ def test_a_memory_file_is_where_it_is_saved_when_its_write_is_answered(
                 assert elsewhere.list_paths() == []
 
 
-def test_a_token_is_judged_as_it_was_issued(client: TestClient, bank: str) -> None:
-    """The JSON of the one answer in the other's request, or its text; not what was changed."""
+def test_a_token_is_verified_as_json_or_text(client: TestClient, bank: str) -> None:
+    """In any order of members; an altered one is refused."""
     asked = {"bearer": True, "any_tags": ["tea", "\u00e9\u20ac"], "expires": "1h"}
     token = client.post(f"{bank}/tokens", json=asked).json()["token"]
     text = json.dumps(token, ensure_ascii=False, separators=(",", ":"))
@@ -199,13 +199,13 @@ def test_a_token_is_judged_as_it_was_issued(client: TestClient, bank: str) -> No
         assert refused.status_code == 422, refused.text
 
 
-def test_a_holder_sees_what_its_token_opens_and_nothing_else(
-    served: Served, client: TestClient, bank: str
+def test_a_token_holder_reads_only_the_scope_of_its_token(
+    served: ServedGateway, client: TestClient, bank: str
 ) -> None:
-    """Over the network, each request signed; the owner's routes are refused."""
+    """From elsewhere, each request signed; the owner's routes are refused."""
     client.post(f"{bank}/entries", json={"text": "the safe is behind the stove"})
     key = SigningKey.generate()
-    token = issued(client, bank, audience=key.did, any_tags=["drinks"], expires="1h")
+    token = issue_token(client, bank, audience=key.did, any_tags=["drinks"], expires="1h")
     holder = served.holder(token, key)
     seen = holder.get(f"{bank}/entries").json()["memories"]
     assert [one["text"] for one in seen] == [TEA["text"]]
@@ -225,20 +225,22 @@ def test_a_holder_sees_what_its_token_opens_and_nothing_else(
 
 
 @pytest.mark.parametrize("wrong", ["none", "key", "replayed", "target", "body", "server", "old"])
-def test_a_token_without_its_proof_opens_nothing(
-    served: Served, client: TestClient, bank: str, wrong: str
+def test_a_token_with_a_missing_or_wrong_proof_is_refused(
+    served: ServedGateway, client: TestClient, bank: str, wrong: str
 ) -> None:
-    """No proof, another's, one used before, one for another request or another server."""
+    """Another key's, a replayed one, one for another request or another server."""
     key = SigningKey.generate()
-    token = issued(client, bank, audience=key.did, everything=True, permissions=["read", "write"])
+    token = issue_token(
+        client, bank, audience=key.did, everything=True, permissions=["read", "write"]
+    )
     elsewhere = served.client(ELSEWHERE)
     request = elsewhere.build_request("POST", f"{bank}/entries", json={"text": "coffee"})
-    headers = dict(Proving(token, key, served.gateway.verifier)(request).headers)
+    headers = dict(TokenAuth(token, key, served.gateway.verifier)(request).headers)
     path, body = f"{bank}/entries", request.content
     if wrong == "none":
         headers.pop("x-satchel-proof")
     elif wrong == "key":
-        other = Proving(token, SigningKey.generate(), served.gateway.verifier)
+        other = TokenAuth(token, SigningKey.generate(), served.gateway.verifier)
         headers = dict(other(request).headers)
     elif wrong == "replayed":
         assert elsewhere.post(path, content=body, headers=headers).status_code == 201
@@ -256,21 +258,24 @@ def test_a_token_without_its_proof_opens_nothing(
     assert client.get(bank).json()["memories"] == before
 
 
-def test_from_elsewhere_nobody_is_the_owner_without_the_operators_token(
+def test_remote_clients_need_the_operators_token(
     own_home: Path,
 ) -> None:
-    """And with one set, nobody on this machine either."""
+    """If one is configured, local clients need it, too."""
     del own_home
-    with serving() as found:
+    with running_gateway() as found:
         assert found.client(ELSEWHERE).get("/v1/banks").status_code == 403
         assert found.client().get("/v1/banks").status_code == 200
-    with serving(admin=SHOWN) as found:
+    with running_gateway(admin=OPERATOR_TOKEN) as found:
         for address in (ELSEWHERE, "127.0.0.1"):
             client = found.client(address)
             assert client.get("/v1/banks").status_code == 403
-            for headers in ({"Authorization": f"Bearer {SHOWN}"}, {"X-Admin-Token": SHOWN}):
+            for headers in (
+                {"Authorization": f"Bearer {OPERATOR_TOKEN}"},
+                {"X-Admin-Token": OPERATOR_TOKEN},
+            ):
                 assert client.get("/v1/banks", headers=headers).status_code == 200
-            wrong = {"Authorization": f"Bearer {SHOWN[:-1]}"}
+            wrong = {"Authorization": f"Bearer {OPERATOR_TOKEN[:-1]}"}
             assert client.get("/v1/banks", headers=wrong).status_code == 403
         assert found.client(ELSEWHERE).get("/healthz").status_code == 200
 
@@ -285,17 +290,15 @@ def test_from_elsewhere_nobody_is_the_owner_without_the_operators_token(
     ],
     ids=["rebinding", "origin", "fetch", "null"],
 )
-def test_a_page_of_another_site_reaches_nothing(
-    client: TestClient, headers: dict[str, str]
-) -> None:
-    """DNS rebinding, forms and scripts of elsewhere."""
+def test_requests_of_other_sites_are_refused(client: TestClient, headers: dict[str, str]) -> None:
+    """DNS rebinding, forms and scripts."""
     assert client.get("/v1/banks", headers=headers).status_code in (403, 421)
 
 
-def test_an_oversize_body_leaves_nothing_behind(own_home: Path) -> None:
-    """Said beforehand, or only found out as it arrives."""
+def test_an_oversize_body_is_refused(own_home: Path) -> None:
+    """Whether its size is announced or not; nothing is stored."""
     del own_home
-    with serving(bounds=ServerLimits(body_bytes=1000, upload_bytes=5000)) as found:
+    with running_gateway(bounds=ServerLimits(body_bytes=1000, upload_bytes=5000)) as found:
         client = found.client()
         client.post("/v1/banks", json={"name": "b"})
         said = client.post("/v1/banks/b/entries", json={"text": "x" * 2000})
@@ -310,9 +313,9 @@ def test_an_oversize_body_leaves_nothing_behind(own_home: Path) -> None:
 
 
 def test_too_many_requests_get_429_with_a_delay(own_home: Path) -> None:
-    """By address, with Retry-After; health is always answered."""
+    """By address, with Retry-After; health checks are exempt."""
     del own_home
-    with serving(bounds=ServerLimits(per_second=0.3)) as found:
+    with running_gateway(bounds=ServerLimits(per_second=0.3)) as found:
         client = found.client()
         statuses = [client.get("/v1/about").status_code for _ in range(5)]
         assert statuses == [200, 200, 200, 429, 429]
@@ -321,7 +324,7 @@ def test_too_many_requests_get_429_with_a_delay(own_home: Path) -> None:
 
 
 def test_errors_are_problem_documents(client: TestClient, bank: str) -> None:
-    """RFC 9457 with our codes: what is malformed, unknown, or not there."""
+    """RFC 9457 with Satchel's codes."""
     for answer, status, code in (
         (client.get(f"{bank}/entries/abcdef123456"), 404, "memory.unknown"),
         (client.get("/v1/banks/nothing"), 404, "bank.unknown"),
@@ -337,16 +340,16 @@ def test_errors_are_problem_documents(client: TestClient, bank: str) -> None:
         assert said["title"]
 
 
-def test_requests_are_counted_without_what_is_in_them(client: TestClient, bank: str) -> None:
-    """Routes, not paths: a bank's name is somebody's word."""
+def test_metrics_count_requests_by_route(client: TestClient, bank: str) -> None:
+    """Names of banks are not in the metrics."""
     page = client.get("/metrics").text
     assert 'route="/v1/banks/{bank}/entries",status="201"} 1' in page
     assert "assistant" not in page
     assert bank not in page
 
 
-def test_queued_requests_are_served_in_order_and_a_timeout_gets_a_delay() -> None:
-    """Attack: a few who ask again and again must not keep all others out."""
+def test_queued_requests_are_served_in_order() -> None:
+    """Attack: a few clients that ask repeatedly do not starve the others."""
     order = list[int]()
 
     async def crowd(places: RequestSlots, number: int) -> list[bool]:
@@ -369,8 +372,8 @@ def test_queued_requests_are_served_in_order_and_a_timeout_gets_a_delay() -> Non
     assert late.count(False) >= 1
 
 
-def test_holders_leave_the_operator_room_and_each_other() -> None:
-    """However many ask, and whatever they hand on: three quarters of the places, an eighth each."""
+def test_token_holders_cannot_take_all_request_slots() -> None:
+    """Together three quarters of the slots, an eighth each."""
     greedy, other = Principal("one"), Principal("other")
 
     async def crowd() -> None:
@@ -391,10 +394,10 @@ def test_holders_leave_the_operator_room_and_each_other() -> None:
 def test_file_errors_are_returned_over_http(
     own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder that cannot be is no full disk; hints speak of no options, nor of what is set."""
+    """An invalid folder is not a full disk; hints name neither options nor settings."""
     del own_home
     monkeypatch.setenv("SATCHEL_PORTABILITY_ROOTS", str(tmp_path))
-    with serving() as found:
+    with running_gateway() as found:
         client = found.client()
         client.post("/v1/banks", json={"name": "b"})
         client.post("/v1/banks/b/entries", json={"text": "tea"})
@@ -411,8 +414,8 @@ def test_file_errors_are_returned_over_http(
         assert "Use a path in the folders that the operator allows." in outside.json()["hint"]
 
 
-def test_a_memory_file_that_is_not_there_is_not_found(client: TestClient, bank: str) -> None:
-    """Never, or not any more; one that is empty is there."""
+def test_a_missing_memory_file_is_404(client: TestClient, bank: str) -> None:
+    """Never written, or deleted; an empty file exists."""
     del bank
     where = "/v1/files/assistant/text/notes/a.md"
     assert client.put(where, json={"text": ""}).is_success
@@ -425,15 +428,15 @@ def test_a_memory_file_that_is_not_there_is_not_found(client: TestClient, bank: 
 
 
 @pytest.mark.parametrize("hint", ["Say --bank NAME.", "Do this. Or use -y to go on.", "Use --yes."])
-def test_a_hint_over_http_says_no_option_of_a_command(hint: str) -> None:
-    """Whoever asks over HTTP has none."""
+def test_a_hint_over_http_names_no_command_line_option(hint: str) -> None:
+    """HTTP clients have none."""
     said = problem_of(UsageError("wrong", hint=hint), trusted=True)
     assert b" -" not in bytes(said.body)
     assert b'"hint":"Do this."' in bytes(said.body) or b"hint" not in bytes(said.body)
 
 
-def test_an_upload_sends_owners_to_banks(client: TestClient) -> None:
-    """``maps`` may be repeated; without a bank in the path, each user has one."""
+def test_an_upload_maps_owners_to_banks(client: TestClient) -> None:
+    """``maps`` may be repeated; without a bank in the path, each user gets one."""
     rows = [{"memory": "likes tea", "user_id": "ada"}, {"memory": "likes jam", "user_id": "bob"}]
     maps = ["user:ada=bank-ada", "user:bob=bank-bob"]
     done = client.post("/v1/upload", params={"maps": maps, "from": "mem0"}, json=rows).json()

@@ -1,10 +1,10 @@
-"""The settings of a server over HTTP: the operator's to read, without secrets, and read-only."""
+"""The settings of a server over HTTP: for the operator only, without secrets, and read-only."""
 
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from http_kit import ELSEWHERE, Served, serving
+from http_kit import ELSEWHERE, ServedGateway, running_gateway
 
 from satchel.bank.machine_keys import create_identity, lock_for
 from satchel.config.settings import load_settings
@@ -26,10 +26,10 @@ def _configured(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Pat
 def test_settings_have_store_embedder_access_limits_and_origins(
     own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each value with where it comes from; the limits are those of this server."""
+    """Each value with its origin; the limits are those of this server."""
     config = _configured(tmp_path, "[limits]\ntags = 7\n[backup]\nkeep_last = 3\n", monkeypatch)
     monkeypatch.setenv("SATCHEL_BACKUP_RETENTION", "14")
-    with serving(bounds=ServerLimits(at_once=5)) as served:
+    with running_gateway(bounds=ServerLimits(at_once=5)) as served:
         found = served.client().get(SETTINGS).json()
     assert (found["file"], found["file_exists"]) == (str(config), True)
     assert found["store"] == {
@@ -49,13 +49,13 @@ def test_settings_have_store_embedder_access_limits_and_origins(
     assert found["requests"]["at_once"] == 5
 
 
-def test_an_encrypted_store_is_reported_as_such(own_home: Path) -> None:
-    """And that a store in plain would be refused, where it is."""
+def test_settings_report_an_encrypted_store(own_home: Path) -> None:
+    """By ``is_encrypted``."""
     del own_home
     settings = load_settings()
     create_identity(settings, "of-the-store")
     rekey_store(settings, lock_for(settings, ["of-the-store"]))
-    with serving() as served:
+    with running_gateway() as served:
         assert served.client().get(SETTINGS).json()["store"]["is_encrypted"] is True
 
 
@@ -82,10 +82,10 @@ def test_the_state_of_the_embedder_is_reported(
     state: str,
     server: str | None,
 ) -> None:
-    """A server is not asked; what cannot work says why."""
+    """A remote embedder is not called; an unusable one has a reason."""
     del own_home
     _configured(tmp_path, f"[inference]\n{lines}\n", monkeypatch)
-    with serving() as served:
+    with running_gateway() as served:
         answer = served.client().get(SETTINGS)
     found = answer.json()["embedder"]
     assert (found["state"], found.get("server")) == (state, server)
@@ -93,10 +93,10 @@ def test_the_state_of_the_embedder_is_reported(
     assert "hidden" not in answer.text
 
 
-def test_no_secret_is_in_the_settings(
+def test_settings_contain_no_secret(
     own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Passwords in addresses, hooks, the provider's configuration, the operator's token."""
+    """Of addresses, hooks, the provider's configuration, or the operator's token."""
     del own_home
     monkeypatch.setenv("SATCHEL_PASSPHRASE", "hidden passphrase")
     monkeypatch.setenv("API_KEY", "hidden key")
@@ -108,7 +108,7 @@ def test_no_secret_is_in_the_settings(
         '[agents.one]\nconfig = { setting = "hidden" }\n',
         monkeypatch,
     )
-    with serving("hidden operator token") as served:
+    with running_gateway("hidden operator token") as served:
         said = {"Authorization": "Bearer hidden operator token"}
         answer = served.client(ELSEWHERE).get(SETTINGS, headers=said)
     assert answer.status_code == 200
@@ -116,10 +116,10 @@ def test_no_secret_is_in_the_settings(
     assert "hidden" not in answer.text
 
 
-def test_settings_are_the_operators_and_cannot_be_written(
-    served: Served, client: TestClient
+def test_settings_are_refused_to_token_holders_and_read_only(
+    served: ServedGateway, client: TestClient
 ) -> None:
-    """Neither a holder of a token nor anybody else gets them; there is no method that writes."""
+    """And to remote clients without the operator's token."""
     client.post("/v1/banks", json={"name": "assistant"})
     key = SigningKey.from_seed(bytes(range(32)))
     said = {"audience": key.did, "permissions": ["read"], "everything": True, "expires": "1h"}
@@ -131,13 +131,13 @@ def test_settings_are_the_operators_and_cannot_be_written(
         assert client.request(method, SETTINGS).status_code == 405
 
 
-def test_applications_of_one_process_share_routes_and_nothing_else(
+def test_applications_of_one_process_share_only_their_routes(
     own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each serves its own store, within its own limits."""
-    with serving(bounds=ServerLimits(small_bytes=100)) as one:
+    with running_gateway(bounds=ServerLimits(small_bytes=100)) as one:
         monkeypatch.setenv("SATCHEL_HOME", f"{own_home}-other")
-        with serving() as other:
+        with running_gateway() as other:
             large = {"name": "x" * 200}
             assert one.client().post("/v1/banks", json=large).status_code == 413
             assert other.client().post("/v1/banks", json=large).status_code == 201

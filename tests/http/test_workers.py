@@ -1,4 +1,4 @@
-"""Several workers are one server: whatever one of them knows that matters, all of them do."""
+"""Several workers act as one server: tokens, jobs, rate limits and banks are shared."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
-from http_kit import Proving, Served, serving
+from http_kit import ServedGateway, TokenAuth, running_gateway
 from server_kit import Server, server
 
 from satchel.bank.job_registry import (
@@ -32,28 +32,28 @@ BANK = "/v1/banks/assistant"
 
 
 @pytest.fixture
-def both(own_home: Path) -> Iterator[tuple[Served, Served]]:
-    """Two servers of one store in one process, each as a worker of its own is."""
+def two_workers(own_home: Path) -> Iterator[tuple[ServedGateway, ServedGateway]]:
+    """Two servers of one store in one process, like two workers."""
     del own_home
-    with serving() as one, serving() as other:
+    with running_gateway() as one, running_gateway() as other:
         one.client().post("/v1/banks", json={"name": "assistant"})
         one.client().post(f"{BANK}/entries", json={"text": "Ada drinks tea", "tags": ["drinks"]})
         yield one, other
 
 
-def issued(served: Served, **said: object) -> dict[str, Any]:
-    """Have a token issued."""
+def issue_token(served: ServedGateway, **said: object) -> dict[str, Any]:
+    """Issue a token."""
     found: dict[str, Any] = served.client().post(f"{BANK}/tokens", json=said).json()["token"]
     return found
 
 
-def test_a_token_that_one_worker_revoked_opens_nothing_at_another(
-    both: tuple[Served, Served],
+def test_a_token_revoked_by_one_worker_is_refused_by_another(
+    two_workers: tuple[ServedGateway, ServedGateway],
 ) -> None:
-    """Also where the other one has it open from a request before."""
-    one, other = both
+    """Even if the other worker has cached it."""
+    one, other = two_workers
     key = SigningKey.generate()
-    token = issued(one, audience=key.did, everything=True)
+    token = issue_token(one, audience=key.did, everything=True)
     holder = other.holder(canonical(token).decode(), key)
     assert holder.get(f"{BANK}/entries").status_code == 200
     (line,) = one.client().get(f"{BANK}/tokens").json()["tokens"]
@@ -65,27 +65,29 @@ def test_a_token_that_one_worker_revoked_opens_nothing_at_another(
     )
 
 
-def test_a_request_that_one_worker_took_is_taken_by_no_other(both: tuple[Served, Served]) -> None:
-    """Attack: what was overheard is sent again, to whichever worker answers."""
-    one, other = both
+def test_attack_a_request_is_replayed_to_another_worker(
+    two_workers: tuple[ServedGateway, ServedGateway],
+) -> None:
+    """A proof is accepted once by all workers together."""
+    one, other = two_workers
     key = SigningKey.generate()
-    token = canonical(issued(one, audience=key.did, everything=True)).decode()
+    token = canonical(issue_token(one, audience=key.did, everything=True)).decode()
     client = one.client("203.0.113.7")
     request = client.build_request("GET", f"{BANK}/entries")
-    headers = dict(Proving(token, key, one.gateway.verifier)(request).headers)
+    headers = dict(TokenAuth(token, key, one.gateway.verifier)(request).headers)
     assert client.get(f"{BANK}/entries", headers=headers).status_code == 200
     again = other.client("203.0.113.7").get(f"{BANK}/entries", headers=headers)
     assert (again.status_code, again.json()["code"]) == (TokenError.http_status, TokenError.code)
 
 
-def test_a_bank_that_was_renamed_elsewhere_is_not_taken_for_another(
-    both: tuple[Served, Served],
+def test_a_bank_renamed_by_another_process_is_not_confused_with_a_new_one(
+    two_workers: tuple[ServedGateway, ServedGateway],
 ) -> None:
-    """A worker that has it open from before looks again; so what is meant for one bank, it gets."""
+    """A worker that has it open resolves the name again."""
     from satchel.bank.banks import rename_bank
     from satchel.bank.machine_keys import signing_key
 
-    one, other = both
+    one, other = two_workers
     assert other.client().get(BANK).json()["memories"] == 1
     settings = load_settings()
     rename_bank(settings, "assistant", "archive", signing_key(settings)[0])
@@ -97,50 +99,50 @@ def test_a_bank_that_was_renamed_elsewhere_is_not_taken_for_another(
     assert one.client().get(BANK).json()["memories"] == 1
 
 
-def test_a_job_is_reported_followed_and_cancelled_by_any_worker(
-    both: tuple[Served, Served],
+def test_a_job_is_shown_followed_and_canceled_by_any_worker(
+    two_workers: tuple[ServedGateway, ServedGateway],
 ) -> None:
-    """Whichever does it."""
-    one, other = both
-    begun, go_on = threading.Event(), threading.Event()
+    """Regardless of the worker that runs it."""
+    one, other = two_workers
+    begun, proceed = threading.Event(), threading.Event()
 
     def work(tell: Any) -> object:
         tell(1, 2, None)
         begun.set()
-        while not go_on.wait(0.05):
+        while not proceed.wait(0.05):
             tell(1, 2, None)
         return {"answer": 42}
 
-    called_off = one.gateway.jobs.begin("test", work)
+    canceled = one.gateway.jobs.begin("test", work)
     assert begun.wait(30)
-    there = other.client().get(f"/v1/jobs/{called_off.id}").json()
+    there = other.client().get(f"/v1/jobs/{canceled.id}").json()
     assert there["state"] in ("waiting", "running")
-    assert called_off.id in {job["id"] for job in other.client().get("/v1/jobs").json()["jobs"]}
-    assert other.client().delete(f"/v1/jobs/{called_off.id}").status_code == 202
-    events = other.client().get(f"/v1/jobs/{called_off.id}/events").text.strip().split("\n\n")
+    assert canceled.id in {job["id"] for job in other.client().get("/v1/jobs").json()["jobs"]}
+    assert other.client().delete(f"/v1/jobs/{canceled.id}").status_code == 202
+    events = other.client().get(f"/v1/jobs/{canceled.id}/events").text.strip().split("\n\n")
     assert events[-1].startswith("event: end\n")
     assert json.loads(events[-1].partition("data: ")[2])["state"] == "cancelled"
-    go_on.set()
+    proceed.set()
     done = one.gateway.jobs.begin("test", work)
     events = other.client().get(f"/v1/jobs/{done.id}/events").text.strip().split("\n\n")
     assert json.loads(events[-1].partition("data: ")[2])["result"] == {"answer": 42}
 
 
-def test_a_job_of_a_killed_server_does_not_run_for_ever(tmp_path: Path) -> None:
-    """After a while without a sign of it, it has failed, and says so."""
-    board = FileJobRegistry(tmp_path / "board.db")
+def test_a_job_of_a_killed_server_fails(tmp_path: Path) -> None:
+    """After a timeout without a heartbeat."""
+    registry = FileJobRegistry(tmp_path / "board.db")
     gone = {"id": "a", "kind": "import", "state": "running", "began": "2026-01-01T00:00:00Z"}
-    board.put("job/a", json.dumps({"sign": 0.0, "shown": gone}).encode())
-    works = JobQueue(board)
-    found = works.find("a")
+    registry.put("job/a", json.dumps({"sign": 0.0, "shown": gone}).encode())
+    queue = JobQueue(registry)
+    found = queue.find("a")
     assert (found.state, (found.problem or {})["code"]) == ("failed", "job.lost")
-    works.close()
-    board.close()
+    queue.close()
+    registry.close()
 
 
 @pytest.fixture(params=["file", "store"])
-def boards(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[JobRegistry]]:
-    """Boards of several servers that are one."""
+def registries(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[JobRegistry]]:
+    """Registries of several servers that act as one."""
     if request.param == "store":
         store = InMemoryStore()
         yield [StoreJobRegistry(store, lambda: 0.0), StoreJobRegistry(store, lambda: 0.0)]
@@ -152,14 +154,18 @@ def boards(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[JobR
         yield list(made)
 
 
-def test_of_concurrent_claims_of_a_word_one_succeeds(boards: list[JobRegistry]) -> None:
-    """Whichever server each of them is at."""
+def test_one_of_several_concurrent_claims_succeeds(registries: list[JobRegistry]) -> None:
+    """On any server."""
     won = list[int]()
 
-    def claim(board: JobRegistry) -> None:
-        won.extend(number for number in range(20) if board.claim(str(number), 60))
+    def claim(registry: JobRegistry) -> None:
+        won.extend(number for number in range(20) if registry.claim(str(number), 60))
 
-    threads = [threading.Thread(target=claim, args=(board,)) for board in boards for _ in range(3)]
+    threads = [
+        threading.Thread(target=claim, args=(registry,))
+        for registry in registries
+        for _ in range(3)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -167,9 +173,9 @@ def test_of_concurrent_claims_of_a_word_one_succeeds(boards: list[JobRegistry]) 
     assert sorted(won) == list(range(20))
 
 
-def test_a_note_is_read_by_all_and_taken_down(boards: list[JobRegistry]) -> None:
-    """By the beginning of its name."""
-    one, other = boards
+def test_a_note_is_read_by_all_workers_and_deleted(registries: list[JobRegistry]) -> None:
+    """By a prefix of its name."""
+    one, other = registries
     one.put("job/a", b"1")
     one.put("job/b", b"2")
     one.put("off/a", b"")
@@ -179,11 +185,11 @@ def test_a_note_is_read_by_all_and_taken_down(boards: list[JobRegistry]) -> None
     assert one.notes("") == {"job/b": b"3", "off/a": b""}
 
 
-def test_an_address_asks_all_workers_together(tmp_path: Path) -> None:
-    """What one worker takes is gone for the others; a killed one leaves no lock behind."""
+def test_the_rate_limit_of_an_address_is_shared_by_all_workers(tmp_path: Path) -> None:
+    """A killed worker leaves no lock."""
     del tmp_path
     moment = [0.0]
-    rates = RateLimiter(1.0, lambda: moment[0])  # ten at once
+    rates = RateLimiter(1.0, lambda: moment[0])  # a burst of ten
     pid = os.fork()
     if pid == 0:
         for _ in range(6):
@@ -196,21 +202,21 @@ def test_an_address_asks_all_workers_together(tmp_path: Path) -> None:
     assert [rates.allows("203.0.113.7") for _ in range(3)] == [True, True, False]
 
 
-def test_addresses_without_number_forget_those_of_long_ago_only() -> None:
-    """Attack: very many addresses, so that the count of one's own is lost."""
+def test_attack_many_addresses_reset_a_rate_limit() -> None:
+    """The oldest counts are dropped, recent ones are kept."""
     moment = [0.0]
     rates = RateLimiter(1.0, lambda: moment[0])
     while rates.allows("mine"):
         pass
-    for number in range(2000):  # a quarter of the room there is
+    for number in range(2000):  # a quarter of the table
         rates.allows(f"other {number}")
     assert not rates.allows("mine")
 
 
-def test_a_store_that_one_process_can_open_has_one_worker(
+def test_a_single_process_store_allows_one_worker(
     own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Said before anything is begun."""
+    """It is refused before the start."""
     del own_home
     monkeypatch.setenv("SATCHEL_STORE", f"ladybug:///{tmp_path}/graph")
     with pytest.raises(UsageError, match="not 2 workers"):
@@ -219,36 +225,39 @@ def test_a_store_that_one_process_can_open_has_one_worker(
 
 
 @pytest.mark.prove
-def test_a_server_that_is_ended_in_the_middle_of_writes_keeps_all_it_acknowledged(
+def test_a_server_terminated_during_writes_keeps_all_acknowledged_memories(
     own_home: Path,
 ) -> None:
-    """Two workers, SIGTERM, one of them killed before: what was answered with 201 is there."""
+    """Two workers, one killed before SIGTERM: everything answered with 201 is stored."""
     del own_home
-    kept, stop = list[str](), threading.Event()
+    acknowledged, stop = list[str](), threading.Event()
     with server("--workers", "2", "--per-second", "0") as found:
         with found.client() as client:
             client.post("/v1/banks", json={"name": "assistant"})
         threads = [
-            threading.Thread(target=_write, args=(found, number, kept, stop)) for number in range(4)
+            threading.Thread(target=_write, args=(found, number, acknowledged, stop))
+            for number in range(4)
         ]
         for thread in threads:
             thread.start()
-        _wait_for(kept, 10)
+        _wait_for(acknowledged, 10)
         os.kill(found.workers()[0], signal.SIGKILL)
-        _wait_for(kept, len(kept) + 20)
+        _wait_for(acknowledged, len(acknowledged) + 20)
         assert len(found.workers()) == 2
         assert found.end() == 0
         stop.set()
         for thread in threads:
             thread.join()
-    with serving() as served:
+    with running_gateway() as served:
         client = served.client()
-        missing = [one for one in kept if not client.get(f"{BANK}/entries/{one}").is_success]
+        missing = [
+            one for one in acknowledged if not client.get(f"{BANK}/entries/{one}").is_success
+        ]
     assert missing == []
-    assert len(set(kept)) == len(kept) >= 30
+    assert len(set(acknowledged)) == len(acknowledged) >= 30
 
 
-def _write(found: Server, number: int, kept: list[str], stop: threading.Event) -> None:
+def _write(found: Server, number: int, acknowledged: list[str], stop: threading.Event) -> None:
     for count in range(10_000):
         if stop.is_set():
             return
@@ -261,10 +270,10 @@ def _write(found: Server, number: int, kept: list[str], stop: threading.Event) -
                 return
             continue
         if answer.status_code == 201:
-            kept.append(answer.json()["id"])
+            acknowledged.append(answer.json()["id"])
 
 
-def _wait_for(kept: list[str], number: int) -> None:
+def _wait_for(acknowledged: list[str], number: int) -> None:
     pause = threading.Event()
-    while len(kept) < number:
+    while len(acknowledged) < number:
         pause.wait(0.02)

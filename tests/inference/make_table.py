@@ -1,4 +1,4 @@
-"""Make the files of ``satchel/inference/static_table/data`` from the wheel that has the table.
+"""Create the files of ``satchel/inference/static_table/data`` from the wheel with the table.
 
     python tests/inference/make_table.py wordllama-0.4.0.post1-*.whl FOLDER
 

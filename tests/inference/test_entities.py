@@ -1,4 +1,4 @@
-"""Entities by rules: how well they are found, and that nothing makes them slow or wrong."""
+"""Entities by rules: precision, recall and running time."""
 
 import json
 from collections import Counter
@@ -15,8 +15,8 @@ from satchel.inference.entities import MODEL, RuleExtractor
 _DATA = Path(__file__).parent.parent / "data" / "inference"
 
 
-def measured(name: str) -> dict[str, tuple[float, float]]:
-    """Return precision and recall by type, and of all; name and type both have to be right."""
+def measure(name: str) -> dict[str, tuple[float, float]]:
+    """Return precision and recall, by type and for all; name and type have to match."""
     right, found, wanted = Counter[str](), Counter[str](), Counter[str]()
     samples: list[dict[str, Any]] = json.loads((_DATA / name).read_text("utf-8"))
     mentions = RuleExtractor().extract([sample["text"] for sample in samples])
@@ -30,24 +30,24 @@ def measured(name: str) -> dict[str, tuple[float, float]]:
 
 
 def test_most_entities_of_ordinary_sentences_are_found() -> None:
-    """75 sentences of ten domains, which the rules were written with."""
-    found = measured("entities.json")
+    """75 sentences of ten domains, used to develop the rules."""
+    found = measure("entities.json")
 
     assert set(found) == {"person", "organisation", "place", "date", "product", "all"}
     assert min(precision for precision, _ in found.values()) > 0.9
     assert min(recall for _, recall in found.values()) > 0.85
 
 
-def test_most_entities_of_sentences_that_the_rules_never_saw_are_found() -> None:
-    """25 sentences that were written afterwards, and to which nothing was fitted."""
-    precision, recall = measured("entities-unseen.json")["all"]
+def test_most_entities_of_unseen_sentences_are_found() -> None:
+    """25 sentences that were written afterwards, without a change of the rules."""
+    precision, recall = measure("entities-unseen.json")["all"]
 
     assert precision > 0.9
     assert recall > 0.8
 
 
-def test_a_model_names_itself() -> None:
-    """What was found by other rules can be told from it."""
+def test_the_extractor_names_its_model() -> None:
+    """So that results of other versions can be distinguished."""
     assert RuleExtractor().model == MODEL == "satchel-rules/1"
 
 
@@ -97,8 +97,8 @@ def test_a_model_names_itself() -> None:
     )
 )
 @example(words=["Dr.", "2024-05-01", "Ada"])
-def test_mentions_are_places_of_the_text_in_order_and_do_not_overlap(words: list[str]) -> None:
-    """Whatever the words, each mention is what stands where it says."""
+def test_mentions_are_ordered_spans_of_the_text_without_overlap(words: list[str]) -> None:
+    """For any words, each mention is the text of its span."""
     text = " ".join(words)
     [found] = RuleExtractor().extract([text])
 
@@ -126,6 +126,6 @@ def test_mentions_are_places_of_the_text_in_order_and_do_not_overlap(words: list
     ids=lambda text: text[:14],
 )
 @pytest.mark.timeout(30)
-def test_a_text_that_is_made_to_be_slow_is_not(text: str) -> None:
-    """Attack: long runs of what the rules look at; the time grows with the length."""
+def test_attack_a_text_slows_down_the_rules(text: str) -> None:
+    """Long runs of what the rules match; the time is linear in the length."""
     RuleExtractor().extract([text])

@@ -1,4 +1,4 @@
-"""An embedding server: asked only as configured, believed only when it answers right."""
+"""An OpenAI-compatible embedding server: requests, retries, and validation of answers."""
 
 import json
 import struct
@@ -19,7 +19,7 @@ Answer = Callable[[dict[str, Any]], tuple[int, dict[str, str], bytes]]
 
 
 class Server:
-    """A server on this machine that answers as it is told."""
+    """A local server with scripted answers."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
@@ -42,7 +42,7 @@ class Server:
                 self.wfile.write(sent)
 
             def log_message(self, *_args: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
@@ -52,14 +52,14 @@ class Server:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
 
 def vectors(body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
-    """Answer with the length of each text, and 1; the last first."""
+    """Answer with the length of each text, and 1; in reverse order."""
     items = [
         {"object": "embedding", "index": at, "embedding": [float(len(text)), 1.0, 0.5]}
         for at, text in enumerate(body["input"])
@@ -72,32 +72,32 @@ def status(number: int, body: bytes = b"no", **head: str) -> Answer:
     return lambda _body: (number, {k.replace("_", "-"): v for k, v in head.items()}, body)
 
 
-def says(value: Any) -> Answer:
+def json_answer(value: Any) -> Answer:
     """Answer with JSON."""
     return status(200, json.dumps(value).encode())
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """Give a server, and stop it."""
+    """A running server."""
     made = Server()
     yield made
     made.close()
 
 
 def model(server: Server, pauses: list[float] | None = None, **more: Any) -> OpenAIEmbedder:
-    """Return the embedder of a server; its pauses are only noted."""
+    """Return the embedder of a server; its pauses are recorded, not waited for."""
     told = pauses if pauses is not None else []
     return OpenAIEmbedder(server.url, "m", 3, pause=told.append, **{"timeout": 5.0, **more})
 
 
 def numbers(vector: bytes) -> list[float]:
-    """Return what is in a vector."""
+    """Return the numbers of a vector."""
     return list(struct.unpack(f"<{len(vector) // 4}f", vector))
 
 
-def test_texts_become_vectors_in_their_order(server: Server) -> None:
-    """Whatever order the server answers in; blank texts are not sent."""
+def test_vectors_are_in_the_order_of_the_texts(server: Server) -> None:
+    """In any order of the answer; blank texts are not sent."""
     found = model(server, key=KEY).embed(["four", "", "sixsix", " "])
 
     assert [numbers(one) for one in found] == [[4, 1, 0.5], [0, 0, 0], [6, 1, 0.5], [0, 0, 0]]
@@ -105,8 +105,8 @@ def test_texts_become_vectors_in_their_order(server: Server) -> None:
     assert server.heads[0]["Authorization"] == f"Bearer {KEY}"
 
 
-def test_many_texts_go_in_several_requests(server: Server) -> None:
-    """Servers bound what they take at once; a long text is cut."""
+def test_many_texts_are_sent_in_batches(server: Server) -> None:
+    """Servers limit the size of a request; a long text is truncated."""
     found = model(server, shorten=True).embed(["x"] * 300 + ["y" * 500_000])
 
     assert len(found) == 301
@@ -115,8 +115,8 @@ def test_many_texts_go_in_several_requests(server: Server) -> None:
     assert server.asked[0]["dimensions"] == 3
 
 
-def test_a_server_that_is_busy_is_asked_again(server: Server) -> None:
-    """After a pause that grows, or that the server asks for, but never for long."""
+def test_a_busy_server_is_retried(server: Server) -> None:
+    """After a growing pause, or the one of ``Retry-After``, up to 30 seconds."""
     server.answers = [status(503), status(429, Retry_After="7"), status(500, Retry_After="9" * 99)]
     pauses: list[float] = []
 
@@ -127,7 +127,7 @@ def test_a_server_that_is_busy_is_asked_again(server: Server) -> None:
 
 
 def test_a_server_that_stays_busy_is_abandoned(server: Server) -> None:
-    """Nobody waits for ever."""
+    """After five attempts."""
     server.answers = [status(503)] * 50
 
     with pytest.raises(InferenceError, match="503"):
@@ -135,8 +135,8 @@ def test_a_server_that_stays_busy_is_abandoned(server: Server) -> None:
     assert len(server.asked) == 5
 
 
-def test_a_server_that_is_not_there_is_an_error_not_a_hang() -> None:
-    """With the address that was tried."""
+def test_an_unreachable_server_is_an_error() -> None:
+    """The error names its address."""
     gone = Server()
     gone.close()
 
@@ -147,7 +147,7 @@ def test_a_server_that_is_not_there_is_an_error_not_a_hang() -> None:
 
 @pytest.mark.parametrize("number", [400, 401, 403, 404, 301, 302, 307])
 def test_a_refused_request_is_reported_and_not_retried(server: Server, number: int) -> None:
-    """Also a redirect, which would take the key and the memory elsewhere."""
+    """Nor is a redirect followed, which would send key and text elsewhere."""
     server.answers = [status(number, b"bad key " + KEY.encode(), Location="http://127.0.0.1:1/")]
 
     with pytest.raises(InferenceError, match=str(number)) as caught:
@@ -159,16 +159,16 @@ def test_a_refused_request_is_reported_and_not_retried(server: Server, number: i
 @pytest.mark.parametrize(
     "answer",
     [
-        says({}),
-        says([]),
-        says({"data": []}),
-        says({"data": [{"index": 0, "embedding": [1.0, 2.0]}]}),
-        says({"data": [{"index": 1, "embedding": [1.0, 2.0, 3.0]}]}),
-        says({"data": [{"index": -1, "embedding": [1.0, 2.0, 3.0]}]}),
-        says({"data": [{"index": 0, "embedding": [1.0, 2.0, 3.0]}] * 2}),
-        says({"data": [{"index": 0, "embedding": ["1", "2", "3"]}]}),
-        says({"data": [{"index": 0, "embedding": [1e300, 2.0, 3.0]}]}),
-        says({"data": [{"index": 0, "embedding": None}]}),
+        json_answer({}),
+        json_answer([]),
+        json_answer({"data": []}),
+        json_answer({"data": [{"index": 0, "embedding": [1.0, 2.0]}]}),
+        json_answer({"data": [{"index": 1, "embedding": [1.0, 2.0, 3.0]}]}),
+        json_answer({"data": [{"index": -1, "embedding": [1.0, 2.0, 3.0]}]}),
+        json_answer({"data": [{"index": 0, "embedding": [1.0, 2.0, 3.0]}] * 2}),
+        json_answer({"data": [{"index": 0, "embedding": ["1", "2", "3"]}]}),
+        json_answer({"data": [{"index": 0, "embedding": [1e300, 2.0, 3.0]}]}),
+        json_answer({"data": [{"index": 0, "embedding": None}]}),
         status(200, b'{"data":[{"index":0,"embedding":[NaN,1,2]}]}'),
         status(200, b"[" * 100_000),
         status(200, b"\xff\xfe"),
@@ -177,16 +177,16 @@ def test_a_refused_request_is_reported_and_not_retried(server: Server, number: i
     ],
     ids=list(map(str, range(15))),
 )
-def test_an_answer_that_is_none_is_not_believed(server: Server, answer: Answer) -> None:
-    """Attack: a server that answers with too few, too many, too long or nothing at all."""
+def test_attack_an_answer_is_invalid(server: Server, answer: Answer) -> None:
+    """Too few, too many or too long vectors, or none."""
     server.answers = [answer]
 
     with pytest.raises(InferenceError):
         model(server).embed(["x"])
 
 
-def test_an_answer_that_breaks_off_is_asked_for_again(server: Server) -> None:
-    """What came of it is not used."""
+def test_a_truncated_answer_is_retried(server: Server) -> None:
+    """Its content is not used."""
     server.answers = [lambda _body: (200, {"Content-Length": "9999"}, b'{"data"')]
 
     assert numbers(model(server).embed(["four"])[0])[0] == 4
@@ -210,15 +210,13 @@ def test_an_answer_that_breaks_off_is_asked_for_again(server: Server) -> None:
     ],
 )
 def test_an_address_that_would_expose_the_key_is_refused(address: str, key: str) -> None:
-    """Attack: the key over an open network, in the address, or a header put into it."""
+    """Attack: the key over an open network, in the address, or with an injected header."""
     with pytest.raises(ConfigError):
         OpenAIEmbedder(address, "m", 3, key=key)
 
 
-def test_a_server_is_asked_only_when_it_is_configured(
-    monkeypatch: pytest.MonkeyPatch, server: Server
-) -> None:
-    """Each thing that is missing is named; the key comes from the variable that is named."""
+def test_a_server_must_be_configured(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
+    """Each missing setting is named; the key comes from the configured variable."""
     with pytest.raises(ConfigError) as caught:
         embedder_of(load_settings(), "openai")
     assert caught.value.field == "inference.base_url"

@@ -1,4 +1,4 @@
-"""Presidio beside our own rules: real, without a network; or missing, and told."""
+"""Presidio as an additional detector: real, without a network; or missing."""
 
 import json
 import os
@@ -33,8 +33,8 @@ def test_missing_presidio_is_reported_with_its_extra(
         assert redact.run(bank, RedactOptions(ids=(identity,))).redacted == 1
 
 
-def test_a_detector_that_nobody_knows_is_refused() -> None:
-    """By what there is."""
+def test_an_unknown_detector_is_refused() -> None:
+    """With a usage error."""
     with filled() as bank:
         identity = keep(bank, "tea")
         with pytest.raises(UsageError, match="unknown detector 'magic'"):
@@ -43,8 +43,8 @@ def test_a_detector_that_nobody_knows_is_refused() -> None:
 
 @pytest.mark.prove
 @pytest.mark.timeout(600)
-def test_the_real_presidio_finds_what_our_rules_do_not(tmp_path: Path) -> None:
-    """Patterns of its own, no model, no network; ours find mail addresses as before."""
+def test_presidio_finds_data_that_the_built_in_rules_do_not(tmp_path: Path) -> None:
+    """By its own patterns, without model and network; mail addresses are still found."""
     python = peers.environment("presidio-analyzer") / "python"
     behind = [str(_ROOT / "src"), *(path for path in sys.path if path.endswith("site-packages"))]
     said = (f"pay {WALLET} now", "NHS 943 476 5919", "mail ada@example.com", "order 12345678")

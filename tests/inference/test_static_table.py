@@ -1,4 +1,4 @@
-"""The embedder that is carried along: the same as its authors', from a smaller table."""
+"""The bundled embedder: equal to the original model, from a smaller table."""
 
 import json
 import subprocess
@@ -27,26 +27,26 @@ def matrix(vectors: list[bytes]) -> Any:
 
 
 @pytest.fixture
-def loaded_anew() -> Iterator[None]:
-    """Forget the table that is loaded, before and after."""
+def reset_cache() -> Iterator[None]:
+    """Clear the cached table, before and after."""
     static_table._bundled_table.cache_clear()
     yield
     static_table._bundled_table.cache_clear()
 
 
 @pytest.mark.parametrize("sample", _PIECES, ids=lambda sample: sample["text"][:20])
-def test_a_text_is_cut_as_the_authors_of_the_table_cut_it(sample: dict[str, Any]) -> None:
-    """Other pieces would have other vectors."""
+def test_tokens_equal_those_of_the_original_tokenizer(sample: dict[str, Any]) -> None:
+    """Other tokens would have other vectors."""
     assert StaticVocabulary()(sample["text"], 1000) == sample["pieces"]
 
 
-def test_a_text_cannot_name_pieces_that_only_a_program_may_use() -> None:
-    """Attack: what looks like the end of a text is four letters like others."""
+def test_attack_a_text_contains_special_tokens() -> None:
+    """They are tokenized as ordinary text."""
     assert set(StaticVocabulary()("<s> </s> <unk> <0x00>", 100)).isdisjoint({0, 1, 2, 3})
 
 
 def test_the_smaller_table_has_the_cosines_of_the_original() -> None:
-    """Eight bits a number instead of sixteen move no cosine by more than 0.003."""
+    """Eight bits a number instead of sixteen change no cosine by more than 0.003."""
     kept = json.loads((_DATA / "cosines.json").read_text("utf-8"))
     found = matrix(StaticTable().embed(kept["texts"]))
 
@@ -55,18 +55,16 @@ def test_the_smaller_table_has_the_cosines_of_the_original() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.text(max_size=40), max_size=12), st.integers(1, 5))
-def test_what_comes_of_a_text_does_not_depend_on_those_beside_it(
-    texts: list[str], size: int
-) -> None:
-    """However texts are put together, each has the same vector to the last bit."""
+def test_a_vector_does_not_depend_on_its_batch(texts: list[str], size: int) -> None:
+    """Each text has the same vector to the last bit in any batch."""
     model = StaticTable()
     parts = [texts[at : at + size] for at in range(0, len(texts), size)]
 
     assert [one for part in parts for one in model.embed(part)] == model.embed(texts)
 
 
-def test_a_vector_has_length_1_and_that_of_nothing_is_zeros() -> None:
-    """A text that says nothing is like no other, instead of an error or a guess."""
+def test_a_vector_has_length_1_or_is_zero_for_blank_text() -> None:
+    """Blank text is similar to nothing, and not an error."""
     found = matrix(StaticTable().embed(["Ada likes tea", "", " \n\t"]))
 
     assert found.shape == (3, DIMENSIONS)
@@ -78,7 +76,7 @@ def test_a_vector_has_length_1_and_that_of_nothing_is_zeros() -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.text(max_size=60), max_size=6))
 def test_few_texts_get_the_same_vectors_without_numpy(texts: list[str]) -> None:
-    """A short command does not load numpy; to the last bit it makes no difference."""
+    """Short commands do not load numpy; the vectors are equal to the last bit."""
     plain, weighted = StaticTable(), WeightedTable()
     for model in (plain, weighted, weighted.knowing(weighted.learn([*texts, "tea and rain"]))):
         with pytest.MonkeyPatch.context() as patch:
@@ -88,8 +86,8 @@ def test_few_texts_get_the_same_vectors_without_numpy(texts: list[str]) -> None:
         assert by_hand == model.embed(texts)
 
 
-def test_rare_words_count_for_more_where_a_bank_was_learned() -> None:
-    """What every memory says tells them apart no more."""
+def test_learned_weights_emphasize_rare_words() -> None:
+    """Words of every memory distinguish them less."""
     texts = [f"the weekly report says {word}" for word in ("tea", "rain", "brass", "owl", "sand")]
     plain, model = StaticTable(), WeightedTable()
     weighted = model.knowing(model.learn(texts))
@@ -100,14 +98,14 @@ def test_rare_words_count_for_more_where_a_bank_was_learned() -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"x", b"\x78\x9c" + b"\0" * 40])
-def test_damaged_knowledge_of_a_bank_is_refused(damage: bytes) -> None:
-    """What stands beside the log is proved by nothing."""
+def test_damaged_weights_of_a_bank_are_refused(damage: bytes) -> None:
+    """They are stored beside the log, without signature."""
     with pytest.raises(ValueError, match="damaged"):
         WeightedTable().knowing(damage)
 
 
-def test_a_bomb_in_the_place_of_knowledge_is_not_unpacked() -> None:
-    """Attack: a few bytes beside the log that become gigabytes."""
+def test_attack_learned_weights_are_a_compression_bomb() -> None:
+    """A few bytes that expand to gigabytes are refused."""
     with pytest.raises(ValueError, match="damaged"):
         WeightedTable().knowing(zlib.compress(b"\0" * 50_000_000))
 
@@ -115,17 +113,17 @@ def test_a_bomb_in_the_place_of_knowledge_is_not_unpacked() -> None:
 @pytest.mark.parametrize(
     "text", ["q" * 3_000_000, "😀" * 500_000, "qx zj " * 500_000, "\ud800", "a\x00b"]
 )
-def test_a_text_that_is_made_to_be_slow_is_cut_off(text: str) -> None:
-    """Attack: endless words, characters of many pieces, halves of characters."""
+def test_attack_a_text_slows_down_the_tokenizer(text: str) -> None:
+    """Endless words, characters of many tokens, lone surrogates: it is truncated."""
     [vector] = StaticTable().embed([text])
 
     assert len(StaticVocabulary()(text[:65_536], 100)) <= 100
     assert len(vector) == 4 * DIMENSIONS
 
 
-@pytest.mark.usefixtures("loaded_anew")
+@pytest.mark.usefixtures("reset_cache")
 def test_a_damaged_table_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Vectors of another table would be compared with those of the real one."""
+    """Otherwise its vectors would be compared with correct ones."""
     raw = bytearray(static_table._FILE.read_bytes())
     raw[5_000_000] ^= 1
     (tmp_path / "table.int8").write_bytes(raw)
@@ -135,7 +133,7 @@ def test_a_damaged_table_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         StaticTable()
 
 
-@pytest.mark.usefixtures("loaded_anew")
+@pytest.mark.usefixtures("reset_cache")
 def test_without_numpy_the_error_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is a dependency, so the installation is damaged."""
     monkeypatch.setitem(sys.modules, "numpy", None)
@@ -145,8 +143,8 @@ def test_without_numpy_the_error_names_the_install_command(monkeypatch: pytest.M
     assert "Reinstall satchel." in str(caught.value)
 
 
-def test_nothing_of_it_is_imported_before_it_is_needed() -> None:
-    """The commands that need no vectors do not pay for numpy."""
+def test_numpy_is_imported_only_when_needed() -> None:
+    """Commands without vectors do not load it."""
     code = (
         "import sys, satchel.cli.imports, satchel.cli.vectors;"
         "import satchel.recall.near_duplicates, satchel.inference.static_table;"
@@ -156,8 +154,8 @@ def test_nothing_of_it_is_imported_before_it_is_needed() -> None:
     assert done.stdout.strip() == "False"
 
 
-def test_the_license_of_the_table_is_kept_beside_it() -> None:
-    """It asks for that."""
+def test_the_license_of_the_table_is_beside_it() -> None:
+    """The license requires it."""
     text = (static_table._FILE.parent / "LICENSE-wordllama.txt").read_text()
     assert "MIT License" in text
     assert "Lee Miller" in text

@@ -1,4 +1,4 @@
-"""Banks of agents in a store that is open."""
+"""Banks of agents in an open store."""
 
 from bank_kit import owner
 
@@ -9,7 +9,7 @@ from satchel.ports.store import Store
 
 
 def bank_of(store: Store, agent: str) -> OpenBank:
-    """Start the bank of an agent."""
+    """Create and open the bank of an agent."""
     settings = load_settings()
     create_bank_in(settings, store, agent, owner())
     return open_bank_in(settings, store, agent, writes=True)

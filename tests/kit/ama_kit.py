@@ -1,4 +1,4 @@
-"""AMA archives of a test's own, read and written without a bank."""
+"""AMA archives, written and read without a bank."""
 
 import json
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ HEADER: Row = {
 
 
 def archive(path: Path, *rows: Row | bytes, **header: Any) -> Path:
-    """Write an archive; a row that is bytes is written as it is, ``header`` replaces members."""
+    """Write an archive; a row of bytes is written unchanged, ``header`` replaces members."""
     first = {**HEADER, "memory_count": len(rows), **header}
     lines = [row if isinstance(row, bytes) else json.dumps(row).encode() for row in (first, *rows)]
     path.write_bytes(b"".join(line + b"\n" for line in lines))
@@ -32,7 +32,7 @@ def archive(path: Path, *rows: Row | bytes, **header: Any) -> Path:
 
 
 def read(path: Path, **options: Any) -> tuple[list[Sealed], ReadContext]:
-    """Return the records of an archive, and what the reader says besides."""
+    """Return the records of an archive, and the context of the read."""
     reading = ReadContext(**options)
     return list(read_records(AMA, Location(path), reading)), reading
 
@@ -43,7 +43,7 @@ def write(
     reading: ReadContext | None = None,
     **options: Any,
 ) -> tuple[list[Row], WriteContext]:
-    """Write records, with the container they were read with; return the lines."""
+    """Write records with the container they were read with; return the lines."""
     writing = WriteContext(**options)
     source = [] if reading is None else [source_of("ama", reading.container)]
     with sealed([*records, *source]) as found:
@@ -52,7 +52,7 @@ def write(
 
 
 def lines(path: Path) -> list[Row]:
-    """Return the lines of an archive; what is not JSON to the letter is refused."""
+    """Return the lines of an archive; NaN and Infinity are refused."""
 
     def refuse(name: str) -> None:
         raise AssertionError(name)
@@ -62,5 +62,5 @@ def lines(path: Path) -> list[Row]:
 
 
 def memory(name: str = "m-1", text: str = "Noor keeps bees.", **more: Any) -> Row:
-    """Return a line."""
+    """Return a line of a memory."""
     return {"id": name, "text": text, **more}

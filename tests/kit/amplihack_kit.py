@@ -1,4 +1,4 @@
-"""Looking into amplihack's databases, whoever wrote them."""
+"""Contents of amplihack's databases, independent of the writer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IN_JSON = ("metadata", "tags")
 
 
 def tables_in(data: bytes) -> list[Any]:
-    """Return the rows of a database by table, its JSON parsed, numbers of rows left out."""
+    """Return the rows of a database by table, with parsed JSON and without row numbers."""
     with closing(sqlite3.connect(":memory:")) as db:
         db.deserialize(data)
         names = [
@@ -42,7 +42,7 @@ def _rows(db: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
 
 
 def graph_in(data: bytes) -> list[Any]:
-    """Return the nodes and links of a graph, what is in their JSON, plain or base64, parsed."""
+    """Return the nodes and links of a graph, with their plain or base64 JSON parsed."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "graph"
         path.write_bytes(data)

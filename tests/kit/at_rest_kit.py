@@ -1,4 +1,4 @@
-"""The same tests for a store in plain and for one that is encrypted at rest."""
+"""Fixtures that run tests with plain and with encrypted stores."""
 
 from functools import partial
 from pathlib import Path
@@ -14,10 +14,10 @@ KEY = StoreKey(bytes(range(32)), b"held elsewhere")
 
 @pytest.fixture(params=[None, KEY], ids=["plain", "encrypted"])
 def at_rest(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have all stores that a module of tests opens be of one of both kinds."""
+    """Open all stores of a test module as plain or as encrypted ones."""
     monkeypatch.setattr(request.module, "SqliteStore", partial(SqliteStore, key=request.param))
 
 
 def key_of(path: Path) -> StoreKey | None:
-    """Return the key of a store that such a test made."""
+    """Return the key of a store that such a test created."""
     return KEY if is_plain(path) is False else None

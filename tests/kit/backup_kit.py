@@ -1,4 +1,4 @@
-"""Backups of a test's store, made and put back in a few words."""
+"""Backups of a test's store: create, restore, compare and damage."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HOME, WITNESS = "satchel-home", "satchel-witness"
 
 
 def backed(settings: Settings, where: str, **asked: Any) -> DestinationResult:
-    """Back a store up, which has to work."""
+    """Back a store up, without errors."""
     internal = {name: asked.pop(name) for name in ("moment", "reason") if name in asked}
     options = BackupOptions(destinations=(where,), **asked)
     made = run_backup.run(settings, options, **internal).made[0]
@@ -45,14 +45,14 @@ def backed(settings: Settings, where: str, **asked: Any) -> DestinationResult:
 def restored(
     settings: Settings, where: str, into: str | None = None, **asked: Any
 ) -> RestoreResult:
-    """Put a backup back, as the owner."""
+    """Restore a backup as the owner."""
     owners = asked.pop("owners", lambda: (signing_key(settings, None)[0],))
     options = RestoreOptions(destination=where, into=into, **asked)
     return restore_backup.run(settings, options, owners=owners)
 
 
 def told(store: str) -> dict[str, Any]:
-    """Return all that a store tells of its banks, but for what speaks of its place."""
+    """Return everything that a store returns of its banks, except its location."""
     with closing(open_store(store, read_only=True)) as opened, opened.reading() as reader:
         found = everything(reader)
     for bank in found.values():
@@ -61,21 +61,21 @@ def told(store: str) -> dict[str, Any]:
 
 
 def own_bank(settings: Settings) -> str:
-    """Return the id of the bank that this machine may write to."""
+    """Return the ID of the bank that this machine may write to."""
     with configured_store(settings, read_only=True) as store, store.reading() as reader:
         (bank,) = [one for one in reader.banks() if reader.counts(one).get("source")]
     return bank
 
 
 def added(settings: Settings, bank: str, count: int = 1, start: int = 10_000) -> list[str]:
-    """Add memories to a bank, and return their ids."""
+    """Append memories to a bank, and return their IDs."""
     records = memories(count, start)
     logged(settings, bank, records)
     return [record.id for record in records]
 
 
 def logged(settings: Settings, bank: str, records: Iterable[Sealed]) -> None:
-    """Add records to a bank."""
+    """Append records to a bank."""
     with configured_store(settings) as store:
         open_ledger(settings, store, bank, writes=True).append(list(records))
 
@@ -87,7 +87,7 @@ def erase(settings: Settings, bank: str, *ids: str) -> None:
 
 
 def tamper(settings: Settings, bank: str) -> None:
-    """Add a memory, and change its bytes behind everybody's back."""
+    """Append a memory, and change its bytes in the database."""
     added(settings, bank, 1, 90_000)
     with configured_store(settings) as store, store.writing() as writing:
         row = next(writing.scan(bank, Filter(types=frozenset({"semantic"})), newest_first=True))
@@ -96,14 +96,14 @@ def tamper(settings: Settings, bank: str) -> None:
 
 
 def current(store: str, bank: str) -> list[str]:
-    """Return the ids of the memories that are current in a bank."""
+    """Return the IDs of the current memories of a bank."""
     with closing(open_store(store, read_only=True)) as opened, opened.reading() as reader:
         wanted = Filter(types=frozenset(Component))
         return [row.id for row in reader.scan(bank, wanted)]
 
 
 def cataloged(where: str, settings: Settings | None = None) -> list[StoredBackup]:
-    """Return the backups of a folder, with the identities of a machine where they are encrypted."""
+    """Return the backups of a folder, with the identities of a machine if they are encrypted."""
     shelf = FolderStorage(Path(where))
     try:
         return Catalog(shelf, *([PackEncryption(settings.unlocking)] if settings else [])).all()
@@ -122,7 +122,7 @@ def files_in(where: str | Path) -> dict[str, bytes]:
 
 
 def sound(where: str, settings: Settings | None = None) -> list[str]:
-    """Return the backups that count as read again, each of which is read again now."""
+    """Return the verified backups, each of which is verified again."""
     shelf = FolderStorage(Path(where))
     catalog = Catalog(shelf, *([PackEncryption(settings.unlocking)] if settings else []))
     found = [one for one in catalog.all() if one.verified]
@@ -134,7 +134,7 @@ def sound(where: str, settings: Settings | None = None) -> list[str]:
 
 
 class Machine(NamedTuple):
-    """A store, its backups, and the keys, all in one folder.
+    """A store, its backups and keys, all in one folder.
 
     It stays in its folder: backups are of the store at a path. ``kept_in`` keeps what is in it.
     """
@@ -159,7 +159,7 @@ class Machine(NamedTuple):
 
     @property
     def environment(self) -> dict[str, str]:
-        """What its programs are told by the environment."""
+        """The environment of its programs."""
         said = {"SATCHEL_BACKUP_ENCRYPT_TO": "mine"} if self.encrypted else {}
         return {
             "SATCHEL_HOME": str(self.folder / HOME),
@@ -184,17 +184,17 @@ class Machine(NamedTuple):
         return {bank: current(self.store, bank) for bank in told(self.store)}
 
     def kept_in(self, folder: Path) -> None:
-        """Copy what there is to a folder that is not there yet."""
+        """Copy the machine's files to a new folder."""
         shutil.copytree(self.folder, folder)
 
     def put_back(self, folder: Path) -> None:
-        """Have what was copied to a folder in the place of what there is."""
+        """Replace the machine's files by those copied to a folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
         shutil.copytree(folder, self.folder)
 
 
 def backed_up(kept: Path, folder: Path, *, encrypted: bool = False) -> tuple[Machine, str]:
-    """Make a machine with three backups, the last one named; store and agent have gone on."""
+    """Return a machine with three backups, the last one named; store and agent changed since."""
     machine, last = Machine(folder, encrypted), ""
     shutil.copytree(kept / HOME, folder / HOME)
     shutil.copytree(kept / WITNESS, machine.disk / WITNESS)
@@ -219,7 +219,7 @@ def backed_up(kept: Path, folder: Path, *, encrypted: bool = False) -> tuple[Mac
 
 
 def _work(workspace: Path, number: int) -> None:
-    """Write what an agent writes: something new, and something over what was there."""
+    """Write as an agent does: a new file, and a changed one."""
     (workspace / "notes").mkdir(parents=True, exist_ok=True)
     for each in range(20):
         (workspace / "notes" / f"{number}-{each}.md").write_text(f"note {number} {each}\n" * 50)

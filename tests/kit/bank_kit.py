@@ -1,4 +1,4 @@
-"""An open bank of this test's home, and what it holds in a few words."""
+"""Open banks of a test's home, and their contents."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,19 +14,19 @@ from satchel.setup.init import open_bank_for_writing
 
 
 def owner() -> SigningKey:
-    """Return the default owner's key, made on first use."""
+    """Return the default owner's key, created on first use."""
     return signing_key(load_settings())[0]
 
 
 @contextmanager
 def filled(wanted: str | None = None) -> Iterator[OpenBank]:
-    """Open a bank of this test's home to add to."""
+    """Open a bank of the test's home for writing."""
     with open_bank_for_writing(load_settings(), wanted, owner) as bank:
         yield bank
 
 
 def keep(bank: OpenBank, text: str | None, **members: Any) -> str:
-    """Remember a text and return its id; ``key`` and ``parents`` are those of ``remember``."""
+    """Remember a text and return its ID; ``key`` and ``parents`` are those of ``remember``."""
     more = {name: members.pop(name) for name in ("key", "parents") if name in members}
     return remember(bank, {"text": text, **members}, **more).id
 

@@ -24,7 +24,7 @@ DURABLE = StoreTraits(durable=True, concurrent_writers=True)
 
 
 class View:
-    """Passes everything on to a view or transaction of a sound store.
+    """Delegates to a view or transaction of a correct store.
 
     Args:
         inner: That view.
@@ -40,7 +40,7 @@ class View:
 
 
 class Broken:
-    """A sound store, seen through views that are not.
+    """A correct store behind incorrect views.
 
     Args:
         inner: The sound store.
@@ -79,15 +79,15 @@ class Broken:
 
 
 def on_disk(view: type[View], path: Path) -> Store:
-    """Open a file of SQLite behind views; other processes do it too."""
+    """Open an SQLite file behind incorrect views, also from other processes."""
     return Broken(SqliteStore(path), view)
 
 
-# -- what it is ----------------------------------------------------------------------------
+# -- identity ------------------------------------------------------------------------------
 
 
 class Nameless(Broken):
-    """Has no name to call it by."""
+    """Has no name."""
 
     def __init__(self, inner: Store, view: type[View] = View) -> None:
         super().__init__(inner, view)
@@ -95,28 +95,28 @@ class Nameless(Broken):
 
 
 class Furnished(View):
-    """Is new, and has a bank."""
+    """A new store that has a bank."""
 
     def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
         return self.inner.banks(start, limit=limit) or ["blake3:" + "3" * 64]
 
 
 class ListsTheBegun(View):
-    """Takes a bank for one that has no head yet."""
+    """Lists a bank that has no head yet."""
 
     def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
         return sorted(self.inner.banks(start, limit=limit) + self.inner.begun())
 
 
 class ForgetsTheBegun(View):
-    """Does not know what is on its way."""
+    """Does not report pending imports."""
 
     def begun(self) -> list[str]:
         return []
 
 
 class AnyStart(View):
-    """Lists banks whatever their ids begin with."""
+    """Lists banks regardless of the given prefix."""
 
     def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
         found: list[str] = self.inner.banks(limit=limit)
@@ -124,7 +124,7 @@ class AnyStart(View):
 
 
 class BanksWithoutEnd(View):
-    """Lists all banks, however few are asked for."""
+    """Lists all banks regardless of the limit."""
 
     def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
         found: list[str] = self.inner.banks(start)
@@ -132,7 +132,7 @@ class BanksWithoutEnd(View):
 
 
 class Naming(View):
-    """Nominates banks for a name by looking through their rows."""
+    """Finds banks by name in their rows."""
 
     types: frozenset[str] | None = frozenset({"bank", "config"})
 
@@ -147,46 +147,46 @@ class Naming(View):
 
 
 class MissesRenamed(Naming):
-    """Goes by what a bank was founded as."""
+    """Uses the founding name of a bank only."""
 
     types = frozenset({"bank"})
 
 
 class MissesFounded(Naming):
-    """Goes by what banks were called later."""
+    """Uses later names of a bank only."""
 
     types = frozenset({"config"})
 
 
 class NamedByMemories(Naming):
-    """Takes what a memory says for the name of its bank."""
+    """Uses text of memories as the name of their bank."""
 
     types = None
 
 
 class NamesTheBegun(Naming):
-    """Nominates a bank that is still on its way."""
+    """Returns a bank whose creation is not complete."""
 
     def banks(self) -> list[str]:
         return sorted(self.inner.banks() + self.inner.begun())
 
 
 class FirstNameOnly(Naming):
-    """Goes by the first name that a record says."""
+    """Uses only the first name in the records."""
 
     def says(self, said: bytes) -> Callable[[Row], bool]:
         return lambda row: (row.body or b"").partition(b'"name":')[2].startswith(said[7:])
 
 
 class StartsOfNames(Naming):
-    """Takes a name for that of which it is the start."""
+    """Matches names by prefix."""
 
     def says(self, said: bytes) -> Callable[[Row], bool]:
         return lambda row: said.rstrip(b'"') in (row.body or b"")
 
 
 class StaleNames(View):
-    """Remembers what a name was the first time it was asked for."""
+    """Caches the result of the first look-up of a name."""
 
     def named(self, said: bytes) -> list[str]:
         found: list[str] = self.store.kept.setdefault(said, self.inner.named(said))
@@ -194,7 +194,7 @@ class StaleNames(View):
 
 
 class HeadOfNothing(View):
-    """Has a head for a bank that is not here."""
+    """Returns a head for an unknown bank."""
 
     def head(self, bank: str) -> StoredHead:
         return self.inner.head(bank) or StoredHead(b"", b"")
@@ -211,11 +211,11 @@ class FailsClosing(Broken):
         super().close()
 
 
-# -- what comes back -----------------------------------------------------------------------
+# -- rows ---------------------------------------------------------------------------------
 
 
 class Rows(View):
-    """Hands out each row changed."""
+    """Returns each row changed."""
 
     def row(self, row: Row) -> Row:
         return row
@@ -235,7 +235,7 @@ class Rows(View):
 
 
 def forgets(column: str, value: object = None) -> type[Rows]:
-    """Return what hands out every row with a column as if nothing were in it."""
+    """Return a store that returns every row with a column empty."""
 
     class Forgets(Rows):
         def row(self, row: Row) -> Row:
@@ -245,28 +245,28 @@ def forgets(column: str, value: object = None) -> type[Rows]:
 
 
 class LosesTheLast(View):
-    """Does not list the newest row."""
+    """Omits the newest row."""
 
     def scan(self, bank: str, wanted: Filter, *, after: int = -1, **more: Any) -> Iterator[Row]:
         return iter(list(self.inner.scan(bank, wanted, after=after, **more))[:-1])
 
 
 class Unordered(View):
-    """Lists the newest first."""
+    """Lists newest first."""
 
     def scan(self, bank: str, wanted: Filter, *, after: int = -1, **more: Any) -> Iterator[Row]:
         yield from list(self.inner.scan(bank, wanted, after=after, **more))[::-1]
 
 
 class Greedy(View):
-    """Reads the whole bank before it hands out a row."""
+    """Reads the whole bank before it returns a row."""
 
     def scan(self, bank: str, wanted: Filter, *, after: int = -1, **more: Any) -> Iterator[Row]:
         return iter(list(self.inner.scan(bank, wanted, after=after, **more)))
 
 
 class SwapsBodies(View):
-    """Gives each row the bytes of its neighbor."""
+    """Returns each row with the body of its neighbor."""
 
     def scan(self, bank: str, wanted: Filter, *, after: int = -1, **more: Any) -> Iterator[Row]:
         rows = list(self.inner.scan(bank, wanted, after=after, **more))
@@ -275,21 +275,21 @@ class SwapsBodies(View):
 
 
 class EmptyForErased(Rows):
-    """Says of an erased record that it is empty."""
+    """Returns an empty body for an erased record."""
 
     def row(self, row: Row) -> Row:
         return msgspec.structs.replace(row, body=row.body or b"")
 
 
 class CutsLong(Rows):
-    """Keeps 64 KiB of a record."""
+    """Truncates records to 64 KiB."""
 
     def row(self, row: Row) -> Row:
         return msgspec.structs.replace(row, body=(row.body or b"")[: 2**16])
 
 
 class CountsOnce(View):
-    """Counts a bank when it is first asked, and remembers."""
+    """Caches the counts of a bank."""
 
     def counts(self, bank: str) -> dict[str, int]:
         found: dict[str, int] = self.store.kept.setdefault(bank, self.inner.counts(bank))
@@ -297,7 +297,7 @@ class CountsOnce(View):
 
 
 class NodesOffByOne(View):
-    """Gives the node after the one that was asked for."""
+    """Returns the node after the requested one."""
 
     def nodes(self, bank: str, positions: Sequence[int]) -> dict[int, bytes]:
         found = self.inner.nodes(bank, [place + 1 for place in positions])
@@ -311,11 +311,11 @@ class NodesLost(View):
         return dict(self.inner.nodes(bank, [place for place in positions if place < 100]))
 
 
-# -- what texts are taken for --------------------------------------------------------------
+# -- texts --------------------------------------------------------------------------------
 
 
 class Folding(View):
-    """Takes texts for what they are folded to, in rows, filters, slots and names."""
+    """Normalizes texts in rows, filters, slots and names."""
 
     def folded(self, text: str) -> str:
         return text
@@ -346,45 +346,45 @@ class Folding(View):
 
 
 class CutsAtNul(Folding):
-    """Ends a text at the first NUL, as C does."""
+    """Truncates texts at the first NUL, as C does."""
 
     def folded(self, text: str) -> str:
         return text.partition("\0")[0]
 
 
 class Composes(Folding):
-    """Normalizes texts."""
+    """Applies Unicode composition to texts."""
 
     def folded(self, text: str) -> str:
         return unicodedata.normalize("NFC", text)
 
 
 class IgnoresCase(Folding):
-    """Takes capitals for small letters."""
+    """Ignores case."""
 
     def folded(self, text: str) -> str:
         return text.casefold()
 
 
 class Trims(Folding):
-    """Drops spaces around a text."""
+    """Strips spaces around a text."""
 
     def folded(self, text: str) -> str:
         return text.strip(" ")
 
 
-# -- what is found -------------------------------------------------------------------------
+# -- look-ups ------------------------------------------------------------------------------
 
 
 class IgnoresAfter(View):
-    """Lists from the start, wherever it is told to go on."""
+    """Lists from the start regardless of ``after``."""
 
     def scan(self, bank: str, wanted: Filter, *, after: int = -1, **more: Any) -> Iterator[Row]:
         return iter(self.inner.scan(bank, wanted))
 
 
 def ignores(member: str) -> type[View]:
-    """Return what ignores a member of a filter."""
+    """Return a store that ignores a member of a filter."""
     neutral: dict[str, Any] = {member: True if member in ("retired", "held") else None}
 
     class Ignores(View):
@@ -395,7 +395,7 @@ def ignores(member: str) -> type[View]:
 
 
 class UntilIncluded(View):
-    """Takes the last moment for included."""
+    """Includes the end of a time range."""
 
     def scan(self, bank: str, wanted: Filter, *, after: int = -1, **more: Any) -> Iterator[Row]:
         wider = replace(wanted, until=None)
@@ -406,14 +406,14 @@ class UntilIncluded(View):
 
 
 class FindsTwice(View):
-    """Gives a place as often as it is asked for."""
+    """Returns a record as often as its position is requested."""
 
     def at(self, bank: str, places: Sequence[int]) -> list[Row]:
         return [row for place in places for row in self.inner.at(bank, [place])]
 
 
 class CountsFromTheEnd(View):
-    """Takes a place below zero for one from the end."""
+    """Counts negative positions from the end."""
 
     def at(self, bank: str, places: Sequence[int]) -> list[Row]:
         size = sum(self.inner.counts(bank).values())
@@ -421,7 +421,7 @@ class CountsFromTheEnd(View):
 
 
 class MissesIds(View):
-    """Finds nothing when one of the ids is not here."""
+    """Returns nothing if one of the IDs is unknown."""
 
     def get(self, bank: str, ids: Sequence[str]) -> list[Row]:
         found: list[Row] = self.inner.get(bank, ids)
@@ -429,21 +429,21 @@ class MissesIds(View):
 
 
 class AnyDigits(View):
-    """Finds ids by the first digit alone."""
+    """Finds IDs by the first digit only."""
 
     def ids(self, bank: str, digits: str, *, limit: int) -> list[str]:
         return list(self.inner.ids(bank, digits[:1], limit=limit))
 
 
 class DigitsOfPairs(View):
-    """Finds ids by whole bytes, and forgets the half of one."""
+    """Finds IDs by whole bytes, and ignores a half byte."""
 
     def ids(self, bank: str, digits: str, *, limit: int) -> list[str]:
         return list(self.inner.ids(bank, digits[: len(digits) // 2 * 2], limit=limit))
 
 
 class IdsOfAll(View):
-    """Finds the ids of every bank."""
+    """Finds IDs of every bank."""
 
     def ids(self, bank: str, digits: str, *, limit: int) -> list[str]:
         banks = self.inner.banks()
@@ -451,28 +451,28 @@ class IdsOfAll(View):
 
 
 class IdsWithoutEnd(View):
-    """Finds more ids than are asked for."""
+    """Returns more IDs than the limit."""
 
     def ids(self, bank: str, digits: str, *, limit: int) -> list[str]:
         return list(self.inner.ids(bank, digits, limit=9 * limit))
 
 
 class CapitalDigits(View):
-    """Takes capitals for digits."""
+    """Accepts capital digits."""
 
     def ids(self, bank: str, digits: str, *, limit: int) -> list[str]:
         return list(self.inner.ids(bank, digits.lower(), limit=limit))
 
 
 class OneWay(View):
-    """Follows links from their start only."""
+    """Follows links from their source only."""
 
     def neighbors(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
         return iter(self.inner.neighbors(bank, end, incoming=False))
 
 
 class NoParents(View):
-    """Follows edges, and forgets the parents of entries."""
+    """Follows edges but not parents of entries."""
 
     def neighbors(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
         found = self.inner.neighbors(bank, end, incoming=incoming)
@@ -480,35 +480,35 @@ class NoParents(View):
 
 
 class Unsorted(View):
-    """Follows links in whatever order."""
+    """Returns links in any order."""
 
     def neighbors(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
         yield from list(self.inner.neighbors(bank, end, incoming=incoming))[::-1]
 
 
 class AnyKind(View):
-    """Walks along links of any kind."""
+    """Follows links of any kind."""
 
     def links(self, bank: str, ends: Sequence[str], **asked: Any) -> list[LoggedLink]:
         return list(self.inner.links(bank, ends, **{**asked, "kinds": None}))
 
 
 class OneWayWalk(View):
-    """Walks from the start of links to their end only."""
+    """Walks from source to target only."""
 
     def links(self, bank: str, ends: Sequence[str], **asked: Any) -> list[LoggedLink]:
         return [] if asked["incoming"] else list(self.inner.links(bank, ends, **asked))
 
 
 class Tireless(View):
-    """Gives all links, however many were asked for."""
+    """Returns all links regardless of the limit."""
 
     def links(self, bank: str, ends: Sequence[str], **asked: Any) -> list[LoggedLink]:
         return list(self.inner.links(bank, ends, **{**asked, "limit": 10**9}))
 
 
 class WalksAll(View):
-    """Walks along the links of what is retired and held as well."""
+    """Walks links of retired and quarantined records, too."""
 
     def links(self, bank: str, ends: Sequence[str], **asked: Any) -> list[LoggedLink]:
         found = (
@@ -521,7 +521,7 @@ class WalksAll(View):
 
 
 class OneEach(View):
-    """Gives one link of each kind at most."""
+    """Returns at most one link of each kind."""
 
     def links(self, bank: str, ends: Sequence[str], **asked: Any) -> list[LoggedLink]:
         found = self.inner.links(bank, ends, **asked)
@@ -529,7 +529,7 @@ class OneEach(View):
 
 
 class AnyPrefix(View):
-    """Gives all side values, whatever their names start with."""
+    """Returns all side values regardless of the prefix."""
 
     def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
         return dict(self.inner.side(bank))
@@ -547,7 +547,7 @@ class KeepsSide(View):
 
 
 class Mute(View):
-    """Claims to find words, and finds none."""
+    """Claims to support full-text search, and finds nothing."""
 
     def candidates(
         self, bank: str, text: str, *, limit: int, **more: Any
@@ -556,7 +556,7 @@ class Mute(View):
 
 
 class LatinOnly(View):
-    """Finds words between spaces, and nothing in a script without."""
+    """Finds words between spaces only, and nothing in scripts without spaces."""
 
     def candidates(
         self, bank: str, text: str, *, limit: int, **more: Any
@@ -567,7 +567,7 @@ class LatinOnly(View):
 
 
 class RemembersWords(View):
-    """Nominates what is retired."""
+    """Finds retired records."""
 
     def candidates(
         self, bank: str, text: str, *, limit: int, **more: Any
@@ -579,7 +579,7 @@ class RemembersWords(View):
 
 
 class WordsOfAll(View):
-    """Nominates the places of another bank."""
+    """Finds positions of another bank."""
 
     def candidates(
         self, bank: str, text: str, *, limit: int, **more: Any
@@ -592,7 +592,7 @@ class WordsOfAll(View):
 
 
 class WorstFirst(View):
-    """Puts the best match last."""
+    """Ranks the best match last."""
 
     def candidates(
         self, bank: str, text: str, *, limit: int, **more: Any
@@ -601,7 +601,7 @@ class WorstFirst(View):
 
 
 class Boundless(View):
-    """Nominates more than is asked for."""
+    """Returns more candidates than the limit."""
 
     def candidates(
         self, bank: str, text: str, *, limit: int, **more: Any
@@ -610,7 +610,7 @@ class Boundless(View):
 
 
 class CommonToo(View):
-    """Nominates by each word there is, however common."""
+    """Matches every word, however common."""
 
     def candidates(
         self, bank: str, text: str, *, limit: int, **more: Any
@@ -621,7 +621,7 @@ class CommonToo(View):
 
 
 class KeepsStopWords(View):
-    """Does not index what is mostly left out."""
+    """Does not index words that are usually omitted."""
 
     def candidates(
         self, bank: str, text: str, *, limit: int, **more: Any
@@ -632,7 +632,7 @@ class KeepsStopWords(View):
 
 
 class WantsAll(View):
-    """Nominates by words alone, whatever filter there is."""
+    """Matches by words only, and ignores the filter."""
 
     def candidates(
         self, bank: str, text: str, *, limit: int, **more: Any
@@ -648,7 +648,7 @@ class OldestFirst(View):
 
 
 class Turnless(View):
-    """Knows nothing of the turn before."""
+    """Does not index the previous turn."""
 
     def append(self, bank: str, commit: Commit) -> None:
         rows = [msgspec.structs.replace(row, session=None) for row in commit.rows]
@@ -659,21 +659,21 @@ class Turnless(View):
 
 
 class OneListing(View):
-    """Lists the first bank, whichever is asked for."""
+    """Lists the first bank for every request."""
 
     def scan(self, bank: str, wanted: Filter, *, after: int = -1, **more: Any) -> Iterator[Row]:
         return iter(self.inner.scan(self.inner.banks()[0], wanted, after=after, **more))
 
 
 class OneSide(View):
-    """Has side values for all banks together."""
+    """Shares side values among all banks."""
 
     def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
         return dict(self.inner.side(self.inner.banks()[0], prefix))
 
 
 class FindsEverywhere(View):
-    """Finds a record in whichever bank it is."""
+    """Finds records of any bank."""
 
     def get(self, bank: str, ids: Sequence[str]) -> list[Row]:
         return [row for every in self.inner.banks() for row in self.inner.get(every, ids)]
@@ -683,7 +683,7 @@ class FindsEverywhere(View):
 
 
 class TakesSlotTwice(View):
-    """Lets two current records speak of the same thing."""
+    """Allows two current records in one slot."""
 
     def append(self, bank: str, commit: Commit) -> None:
         rows = commit.rows
@@ -695,7 +695,7 @@ class TakesSlotTwice(View):
 
 
 class LogsTwice(View):
-    """Logs a record again."""
+    """Appends a known record again."""
 
     def append(self, bank: str, commit: Commit) -> None:
         try:
@@ -708,7 +708,7 @@ class LogsTwice(View):
 
 
 class KeepsPart(View):
-    """Of an append that is refused, what came before the refusal stays."""
+    """Keeps the first rows of a refused append."""
 
     def append(self, bank: str, commit: Commit) -> None:
         try:
@@ -719,14 +719,14 @@ class KeepsPart(View):
 
 
 class IgnoresChanges(View):
-    """Adds rows, and leaves old ones as they were."""
+    """Appends rows without updating earlier ones."""
 
     def append(self, bank: str, commit: Commit) -> None:
         self.inner.append(bank, replace(commit, changes=()))
 
 
 class EagerSide(Broken):
-    """Sets side values at once, before the transaction is committed."""
+    """Writes side values before the commit."""
 
     @contextmanager
     def writing(self) -> Iterator[Any]:
@@ -745,7 +745,7 @@ class _Eager(View):
 
 
 class Eager(Broken):
-    """Shows what is appended at once, and keeps it when the block fails."""
+    """Shows appended rows before the commit, and keeps them after a failure."""
 
     @contextmanager
     def writing(self) -> Iterator[Any]:
@@ -763,7 +763,7 @@ class _AtOnce(View):
 
 
 class Moving(Broken):
-    """A view shows what is committed while it is open."""
+    """A view shows commits of its lifetime."""
 
     @contextmanager
     def reading(self) -> Iterator[Any]:
@@ -777,7 +777,7 @@ class _Latest(View):
 
 
 class Stale(Broken):
-    """A thread sees what it saw when it first looked."""
+    """A thread always sees the state of its first read."""
 
     def __init__(self, inner: Store, view: type[View] = View) -> None:
         super().__init__(inner, view)
@@ -792,7 +792,7 @@ class Stale(Broken):
 
 
 class Unlocked(InMemoryStore):
-    """Two threads write at once, and the later one wins."""
+    """Allows two concurrent writers, of which the later wins."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -829,7 +829,7 @@ class ErasesNothing(View):
 
 
 class ErasesBytesOnly(View):
-    """Empties the body, and keeps what was derived from it."""
+    """Empties the body, and keeps derived values."""
 
     def append(self, bank: str, commit: Commit) -> None:
         rows = {row.seq: row for row in self.inner.at(bank, list(commit.erased))}
@@ -844,14 +844,14 @@ class ErasesBytesOnly(View):
 
 
 class ReplacesNothing(View):
-    """Erases, and forgets to put anything in the place."""
+    """Erases without storing the replacement."""
 
     def append(self, bank: str, commit: Commit) -> None:
         self.inner.append(bank, replace(commit, replaced=()))
 
 
 class ReplacesBytesOnly(View):
-    """Puts other bytes there, and finds them by what stood there before."""
+    """Replaces the body, and keeps the old index entries."""
 
     def append(self, bank: str, commit: Commit) -> None:
         before = {row.seq: row for row in self.inner.at(bank, list(commit.erased))}
@@ -860,7 +860,7 @@ class ReplacesBytesOnly(View):
 
 
 class KeepsVectorsOfErased(View):
-    """Erases, and finds the vectors all the same."""
+    """Keeps vectors of erased records."""
 
     def append(self, bank: str, commit: Commit) -> None:
         rows = self.inner.at(bank, list(commit.erased))
@@ -874,14 +874,14 @@ class KeepsVectorsOfErased(View):
 
 
 class RemembersTurns(View):
-    """Goes on finding a turn by whatever it was found by once."""
+    """Keeps index entries of earlier turns."""
 
     def candidates(self, bank: str, text: str, *, limit: int) -> list[tuple[int, float]]:
         return [(place, 1.0) for place in range(9)][:limit]
 
 
 class ErasesAtOnce(View):
-    """Erases before it knows whether the rest can be kept."""
+    """Erases before the rest of the transaction is valid."""
 
     def append(self, bank: str, commit: Commit) -> None:
         rows = self.inner.at(bank, list(commit.erased))
@@ -891,21 +891,21 @@ class ErasesAtOnce(View):
 
 
 class RewritesFullOnly(View):
-    """Repairs rows that have a body, and leaves the others as they are."""
+    """Repairs only rows with a body."""
 
     def rewrite(self, bank: str, rows: Any) -> None:
         self.inner.rewrite(bank, [row for row in rows if row.body is not None])
 
 
 class RemovesNothing(View):
-    """Keeps banks for ever."""
+    """Never removes a bank."""
 
     def remove(self, bank: str) -> None:
         pass
 
 
 class RemovesAll(View):
-    """Removes every bank there is."""
+    """Removes every bank."""
 
     def remove(self, bank: str) -> None:
         for every in self.inner.banks():
@@ -913,7 +913,7 @@ class RemovesAll(View):
 
 
 class KeepsSideOfRemoved(View):
-    """Removes a bank but for what lies beside it."""
+    """Removes a bank without its side values."""
 
     def remove(self, bank: str) -> None:
         side = self.inner.side(bank)
@@ -922,7 +922,7 @@ class KeepsSideOfRemoved(View):
 
 
 class RemovesAtOnce(Broken):
-    """Removes a bank whatever becomes of the block."""
+    """Removes a bank even if the transaction fails."""
 
     @contextmanager
     def writing(self) -> Iterator[Any]:
@@ -946,7 +946,7 @@ class _Removing(View):
 
 
 class ScrubsTooMuch(Broken):
-    """Takes what lies beside the log for rubbish."""
+    """Treats side values as garbage."""
 
     def scrub(self) -> None:
         self.inner.scrub()
@@ -956,7 +956,7 @@ class ScrubsTooMuch(Broken):
 
 
 class ScrubsRetired(Broken):
-    """Takes the newest record for rubbish."""
+    """Treats the newest record as garbage."""
 
     def scrub(self) -> None:
         self.inner.scrub()
@@ -967,19 +967,19 @@ class ScrubsRetired(Broken):
                 writer.rewrite(bank, [row.erased()])
 
 
-# -- what outlives it ----------------------------------------------------------------------
+# -- durability ----------------------------------------------------------------------------
 
 
 class Forgetful(InMemoryStore):
-    """Claims to be durable, and keeps nothing."""
+    """Claims to be durable, and stores nothing."""
 
     traits = DURABLE
 
 
 class WholeFile(InMemoryStore):
-    """Reads a file when it is opened, and writes all of it anew for each commit.
+    """Reads a file when it is opened, and rewrites it for each commit.
 
-    Durable; but of two processes the later one writes what the earlier wrote away.
+    Durable, but of two processes the later one overwrites the changes of the earlier.
     """
 
     traits = DURABLE
@@ -1000,14 +1000,14 @@ class WholeFile(InMemoryStore):
             self.save()
 
     def save(self) -> None:
-        """Write everything there is."""
+        """Write the complete state."""
         new = self.path.with_suffix(f".{os.getpid()}")
         new.write_bytes(pickle.dumps((self._banks, self._side)))
         new.rename(self.path)
 
 
 class SavesLast(WholeFile):
-    """Writes its file when it is closed, and not before."""
+    """Writes its file only when it is closed."""
 
     each_commit = False
 
@@ -1018,7 +1018,7 @@ class SavesLast(WholeFile):
 
 
 class CopiesTheNewest(Broken):
-    """Copies what is there now, whatever the view is that it is asked in."""
+    """Copies the newest state instead of that of the view."""
 
     def copy_to(self, path: Path, **options: Any) -> None:
         newest = SqliteStore(Path(self.name))
@@ -1027,7 +1027,7 @@ class CopiesTheNewest(Broken):
 
 
 class CopiesOver(Broken):
-    """Makes room for a copy."""
+    """Overwrites an existing copy."""
 
     def copy_to(self, path: Path, **options: Any) -> None:
         path.unlink(missing_ok=True)
@@ -1035,14 +1035,14 @@ class CopiesOver(Broken):
 
 
 class SameStamp(View):
-    """Has the same stamp whatever others write."""
+    """Returns the same stamp after changes by others."""
 
     def stamp(self) -> int:
         return 0
 
 
 class RestlessStamp(View):
-    """Has a new stamp each time."""
+    """Returns a new stamp each time."""
 
     def stamp(self) -> int:
         self.store.kept["stamp"] = self.store.kept.get("stamp", 0) + 1
@@ -1050,7 +1050,7 @@ class RestlessStamp(View):
 
 
 class ForgetsMarks(View):
-    """Calls no row retired, pending or held."""
+    """Reports no row as retired, pending or quarantined."""
 
     def column_blocks(
         self, bank: str, names: Any, *, first: int, end: int | None = None, **how: Any
@@ -1060,7 +1060,7 @@ class ForgetsMarks(View):
 
 
 class StartsAtTheFirstBlock(View):
-    """Gives all blocks, whichever is asked for."""
+    """Ignores the start of a range of blocks."""
 
     def column_blocks(
         self, bank: str, names: Any, *, first: int, end: int | None = None, **how: Any
@@ -1069,7 +1069,7 @@ class StartsAtTheFirstBlock(View):
 
 
 class GoesOnToTheLastBlock(View):
-    """Gives all blocks from one on, wherever it is to stop."""
+    """Ignores the end of a range of blocks."""
 
     def column_blocks(
         self, bank: str, names: Any, *, first: int, end: int | None = None, **how: Any
@@ -1078,7 +1078,7 @@ class GoesOnToTheLastBlock(View):
 
 
 class BlocksOfOneSize(View):
-    """Gives blocks of 256 rows, whatever is asked for."""
+    """Returns blocks of 256 rows regardless of the requested size."""
 
     def column_blocks(
         self, bank: str, names: Any, *, first: int, end: int | None = None, **how: Any
@@ -1087,7 +1087,7 @@ class BlocksOfOneSize(View):
 
 
 class OtherValuesWithoutMarks(View):
-    """Gives nothing of a column where marks do not matter."""
+    """Returns empty columns if marks are not requested."""
 
     def column_blocks(
         self, bank: str, names: Any, *, first: int, end: int | None = None, **how: Any
@@ -1099,7 +1099,7 @@ class OtherValuesWithoutMarks(View):
 
 
 class JoinsValues(View):
-    """Puts the values of a column together so that others look the same."""
+    """Concatenates the values of a column ambiguously."""
 
     def column_blocks(
         self, bank: str, names: Any, *, first: int, end: int | None = None, **how: Any
@@ -1112,7 +1112,7 @@ class JoinsValues(View):
 
 
 class SameForAllColumns(View):
-    """Gives the same bytes for whatever a column has."""
+    """Returns the same bytes for any values of a column."""
 
     def column_blocks(
         self, bank: str, names: Any, *, first: int, end: int | None = None, **how: Any
@@ -1122,7 +1122,7 @@ class SameForAllColumns(View):
 
 
 class LinksOfAll(View):
-    """Lists the links of every bank."""
+    """Lists links of every bank."""
 
     def every_link(self, bank: str) -> list[LoggedLink]:
         return [link for one in self.inner.banks() for link in self.inner.every_link(one)]
@@ -1136,21 +1136,21 @@ class LinksOnce(View):
 
 
 class NeverMisindexed(View):
-    """Finds every index right."""
+    """Reports every index as correct."""
 
     def misindexed(self, bank: str, rows: Any) -> list[int]:
         return []
 
 
 class Orphaning(View):
-    """Says that something is left over."""
+    """Reports leftover rows."""
 
     def orphans(self) -> list[str]:
         return ["there are files that belong to no bank"]
 
 
 class WordsOfAllRows(View):
-    """Says that every row is found by words."""
+    """Reports that every row is indexed."""
 
     def word_positions(self, bank: str) -> list[int]:
         return [row.seq for row in self.inner.scan(bank, ALL)]

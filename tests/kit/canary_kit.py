@@ -1,4 +1,4 @@
-"""Two banks full of words that nobody may learn without permission, and narrow tokens for one."""
+"""Two banks whose words must not be revealed without permission, and narrow tokens for one."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,14 +10,14 @@ from satchel.api.store import Satchel
 from satchel.config.settings import load_settings
 
 CANARY = "canary"
-"""It is in every text and name; an answer that has it tells something."""
+"""It is in every text and name; an answer that contains it reveals something."""
 
 OWN, OTHER = "shared bank", "canary bank of others"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Canaries:
-    """What is there."""
+    """IDs of the records, and tokens."""
 
     memory: str
     """ID of a memory in the bank of the tokens."""
@@ -25,19 +25,19 @@ class Canaries:
     session: str
     receipt: str
     other: str
-    """ID of the bank for which no token is."""
+    """ID of the bank without a token."""
 
     tokens: dict[str, Path]
     """Files of tokens: ``redacts`` may only redact, ``elsewhere`` may do all with nothing."""
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no answer may have in it."""
+        """Strings that no answer may contain."""
         ids = (self.memory, self.session, self.receipt, self.other)
         return (CANARY, *(each.removeprefix("blake3:")[:16] for each in ids))
 
 
-def filled(folder: Path) -> Canaries:
+def create_canaries(folder: Path) -> Canaries:
     """Fill two banks, and issue tokens for the holder of the key ``holder``."""
     source = folder / "canary.json"
     source.write_text('[{"id": "1", "memory": "canary of a file"}]')
@@ -64,7 +64,7 @@ def filled(folder: Path) -> Canaries:
 
 
 def _fill(bank: Bank) -> tuple[str, str]:
-    """Put a memory, a file and a conversation into a bank; return the IDs of memory and talk."""
+    """Add a memory, a file and a session to a bank; return the IDs of memory and session."""
     memory = bank.remember("a canary sings", tags=["canary"], key="canary", kind="canary")
     bank.files.write_text("canary.md", "a canary in a file", actor="canary")
     turns = [{"role": "user", "content": "canary?"}]
@@ -72,7 +72,7 @@ def _fill(bank: Bank) -> tuple[str, str]:
 
 
 def store_bytes() -> bytes:
-    """Return the bytes of the store, log included, while nobody has it open."""
+    """Return the bytes of the store with its write-ahead log, while no process has it open."""
     path = Path(load_settings().store)
     log = path.with_name(path.name + "-wal")
     return path.read_bytes() + (log.read_bytes() if log.exists() else b"")

@@ -1,4 +1,4 @@
-"""What is in an export of a chat product, for tests."""
+"""Contents of exports of chat products."""
 
 import io
 import json
@@ -27,7 +27,7 @@ _LABELED = re.compile(r"</b>([^<>&]+)<br>")
 
 
 def activities_in(data: bytes) -> list[Any]:
-    """Return the same of Gemini's activities; of a page, the questions."""
+    """Return the same for Gemini's activities; for an HTML page, the questions."""
     if data.startswith(b"<div"):
         return [_LABELED.findall(data.decode(errors="replace"))]
     page = data.lstrip().startswith(b"<html")
@@ -49,7 +49,7 @@ _THEN, _TURNS, _TEXTS, _LENGTH = 1_772_355_600.0, 20, 300, 1_600
 
 
 def large_export(path: Path, total: int, *, shard: int = 20 * 2**20) -> int:
-    """Write a sharded export of ChatGPT of that many bytes, packed; return how many messages."""
+    """Write a sharded, compressed export of ChatGPT of this size; return its number of messages."""
     chance = random.Random(1)  # noqa: S311 - nothing here is secret
     texts = [" ".join(chance.choices(_WORDS, k=_LENGTH)) for _ in range(_TEXTS)]
     made = number = place = 0

@@ -1,4 +1,4 @@
-"""Source trees for the tests of the code graph, and what was understood of them in a few words."""
+"""Source trees for tests of the code graph, and shorthands for its results."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,21 +28,21 @@ def written(folder: Path, files: Mapping[str, str | bytes]) -> Path:
 
 
 class Coded:
-    """A bank with source trees, and a shorthand for what these tests do to them."""
+    """A bank with source trees, and a shorthand for operations on them."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.ledger: Ledger = created(store)
 
     def read(self, folder: Path, name: str = "t", *, rebuild: bool = False) -> TreeIndexResult:
-        """Bring a tree up to date."""
+        """Index a tree."""
         with ContainedFolder(folder) as held:
             return self.read_from(SourceFolder(held), name, rebuild=rebuild)
 
     def read_from(
         self, source: CodeSource, name: str = "t", *, rebuild: bool = False
     ) -> TreeIndexResult:
-        """Bring a tree up to date from any source."""
+        """Index a tree from any source."""
         with self.ledger.reading() as view:
             there = {head.name: head for head in index.stored_heads(view.side, damaged=True)}
         head = there.get(name) or index.TreeHead(
@@ -59,24 +59,24 @@ class Coded:
 
     @contextmanager
     def graph(self) -> Iterator[CodeGraph]:
-        """Give the graph of one view."""
+        """Yield the graph of one view."""
         with self.ledger.reading() as view:
             yield CodeGraph(view.side)
 
     def names(self, pattern: str = "*") -> list[str]:
-        """Return the symbols there are: ``KIND NAME``, in the order of paths and lines."""
+        """Return all symbols as ``KIND NAME``, in the order of paths and lines."""
         with self.graph() as graph:
             nodes = sorted(graph.symbols(pattern), key=lambda node: (node.path, node.number))
             return [f"{node.symbol.kind} {node.symbol.qualified}" for node in nodes]
 
     def one(self, said: str) -> CodeNode:
-        """Return the only symbol that is meant."""
+        """Return the only matching symbol."""
         with self.graph() as graph:
             (found,) = graph.find(said)
             return found
 
     def calls(self, said: str) -> dict[str, tuple[str, list[str]]]:
-        """Return what a symbol calls: as written, how it was found, and what it is."""
+        """Return the calls of a symbol: as written, how each was resolved, and its target."""
         with self.graph() as graph:
             (found,) = graph.find(said)
             return {
@@ -85,7 +85,7 @@ class Coded:
             }
 
     def callers(self, said: str) -> list[str]:
-        """Return who calls a symbol for certain, sorted; ``?`` after those that only may."""
+        """Return the certain callers of a symbol, sorted; ``?`` after possible ones."""
         with self.graph() as graph:
             (found,) = graph.find(said)
             return sorted(

@@ -1,11 +1,11 @@
-"""What this process has open."""
+"""Open file descriptors of this process."""
 
 import os
 from contextlib import suppress
 
 
 def descriptors() -> set[tuple[str, str]]:
-    """Return each descriptor that is open, and of what.
+    """Return each open descriptor with its target.
 
     For ``descriptors() <= before``: what earlier tests left may be closed by the garbage collector
     meanwhile, so that their number tells nothing.

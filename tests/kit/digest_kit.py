@@ -1,13 +1,13 @@
-"""What a folder holds, to see whether anything in it changed."""
+"""Digests of a folder, to detect changes."""
 
 import hashlib
 from pathlib import Path
 
 NOT_DATA = ("-shm", ".lock", ".opening")
-"""Ends of the names of files that hold no data: what processes share in memory, and locks."""
+"""Suffixes of files without data: shared memory, and locks."""
 
 
-def everything(folder: Path) -> dict[str, str]:
+def folder_state(folder: Path) -> dict[str, str]:
     """Return mode and digest of each file of a folder, and the modes of its folders, by name."""
     found = dict[str, str]()
     for path in sorted(folder.rglob("*")):

@@ -1,4 +1,4 @@
-"""A file system in which a chosen act fails, once or until it is put right.
+"""A file system in which a chosen operation fails, once or until it is repaired.
 
 Register it by its name, as SQLite asks; it stands over the real one, so that what was written
 before a fault is really there. The errors are those that SQLite's own file system gives.
@@ -28,7 +28,7 @@ _numbers = count()  # no name twice: what encrypts keeps one of its own for each
 
 
 class Fault(NamedTuple):
-    """What goes wrong."""
+    """A failure."""
 
     act: str
     """One of ``ACTS``."""
@@ -60,7 +60,7 @@ class FaultyDisk(apsw.VFS):
         self._said = 0
 
     def set(self, fault: Fault | None) -> None:
-        """Have something fail from now on, or nothing any more."""
+        """Set the operation that fails from now on, or none."""
         self.fault, self.failed = fault, 0
         self.done = dict.fromkeys(ACTS, 0)
 
@@ -91,7 +91,7 @@ class FaultyDisk(apsw.VFS):
         super().xDelete(filename, syncdir)
 
     def xGetLastError(self) -> tuple[int, str]:  # noqa: N802 - SQLite's name
-        """Return what the system said last."""
+        """Return the last error of the system."""
         return self._said, os.strerror(self._said)
 
 
@@ -125,7 +125,7 @@ class _File(apsw.VFSFile):
 
 @contextmanager
 def faulty_disk() -> Iterator[FaultyDisk]:
-    """Give a new one."""
+    """Yield a new faulty file system."""
     disk = FaultyDisk()
     try:
         yield disk

@@ -1,4 +1,4 @@
-"""What the tests of contained folders do with every place, and how they see what changed."""
+"""Operations on contained folders, and snapshots to detect changes."""
 
 import stat
 from collections.abc import Callable
@@ -23,7 +23,7 @@ ACTS: dict[str, Act] = {
 
 
 def neighbor(above: Path) -> Path:
-    """Make a folder with a file."""
+    """Create a folder with a file."""
     path = above / "outside"
     path.mkdir()
     (path / "file").write_bytes(b"theirs")
@@ -31,7 +31,7 @@ def neighbor(above: Path) -> Path:
 
 
 def picture(path: Path) -> dict[str, tuple[int, bytes]]:
-    """Return all there is below a path: modes and contents, links not followed."""
+    """Return everything below a path: modes and contents, without following links."""
     found = {}
     for at in sorted(path.rglob("*")):
         status = at.lstat()

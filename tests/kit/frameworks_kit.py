@@ -1,4 +1,4 @@
-"""Looking into the databases of LangGraph and Chroma, whoever wrote them."""
+"""Contents of databases of LangGraph and Chroma, independent of the writer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WAL = slice(18, 20)
 
 
 def rows_in(data: bytes) -> list[Any]:
-    """Return the rows of a database by table, what is packed in them as data."""
+    """Return the rows of a database by table, with packed values decoded."""
     with closing(_opened(data)) as db:
         names = [
             name
@@ -36,7 +36,7 @@ def _opened(data: bytes) -> sqlite3.Connection:
 
 
 def collections_in(data: bytes) -> list[Any]:
-    """Return what the records of a Chroma database say, and the vectors that are in its queue."""
+    """Return the records of a Chroma database, and the vectors of its queue."""
     with closing(_opened(data)) as db:
         records = {
             number: {"id": name, "at": when, "in": segment}

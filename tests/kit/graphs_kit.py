@@ -1,4 +1,4 @@
-"""What is in an archive of Cognee, for tests."""
+"""Contents of archives of Cognee."""
 
 import gzip
 import io

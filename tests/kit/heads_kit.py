@@ -1,4 +1,4 @@
-"""Makes signed heads of banks that need not exist."""
+"""Signed heads of banks that need not exist."""
 
 from typing import Any
 

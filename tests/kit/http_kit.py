@@ -1,4 +1,4 @@
-"""A gateway in this process, and those who ask it."""
+"""A gateway in this process, and its clients."""
 
 import base64
 from collections.abc import Iterator
@@ -25,8 +25,8 @@ from satchel.model.values import now
 HERE, ELSEWHERE = "127.0.0.1", "203.0.113.7"
 
 
-class Served:
-    """A gateway that runs."""
+class ServedGateway:
+    """A running gateway."""
 
     def __init__(self, app: FastAPI, gateway: Gateway, satchel: Satchel) -> None:
         self.app = app
@@ -34,7 +34,7 @@ class Served:
         self.satchel = satchel
 
     def client(self, address: str = HERE, **more: Any) -> TestClient:
-        """Return somebody who asks from an address."""
+        """Return a client with an IP address."""
         return TestClient(
             self.app,
             base_url="http://localhost",
@@ -44,14 +44,14 @@ class Served:
         )
 
     def holder(self, token: str, key: SigningKey | None, address: str = ELSEWHERE) -> TestClient:
-        """Return the holder of a token, who proves each request."""
+        """Return a client of a token holder, which signs each request."""
         found = self.client(address)
-        found.auth = Proving(token, key, self.gateway.verifier)
+        found.auth = TokenAuth(token, key, self.gateway.verifier)
         return found
 
 
-class Proving:
-    """Presents a token, and signs each request."""
+class TokenAuth:
+    """Authentication that sends a token, and signs each request."""
 
     def __init__(self, token: str, key: SigningKey | None, verifier: str) -> None:
         self._token = token
@@ -75,20 +75,22 @@ def proof_action(method: str, target: str, body: bytes) -> tuple[str, dict[str, 
 
 
 @contextmanager
-def serving(admin: str | None = None, bounds: ServerLimits | None = None) -> Iterator[Served]:
-    """Give a gateway over the usual store."""
+def running_gateway(
+    admin: str | None = None, bounds: ServerLimits | None = None
+) -> Iterator[ServedGateway]:
+    """Yield a gateway over the default store."""
     settings = load_settings()
     satchel = open_settings(Satchel, settings)
     gateway = Gateway(satchel, settings, writer_key(settings).did, admin)
     app = application(gateway, bounds=bounds)
     try:
-        yield Served(app, gateway, satchel)
+        yield ServedGateway(app, gateway, satchel)
     finally:
         gateway.close()
 
 
 def example_of(operation: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the request that an operation has for an example; None where something lacks one."""
+    """Return the example request of an operation; None if a part has no example."""
     said: dict[str, Any] = {"path": {}, "params": {}}
     for one in operation.get("parameters", []):
         if one["required"] and "example" not in one:
@@ -105,7 +107,7 @@ def example_of(operation: dict[str, Any]) -> dict[str, Any] | None:
     return said
 
 
-def where_of(path: str, steps: dict[str, str]) -> str:
+def request_path(path: str, steps: dict[str, str]) -> str:
     """Return a path of the document with its parameters filled in."""
     for name, value in steps.items():
         path = path.replace(f"{{{name}}}", quote(value, safe=""))

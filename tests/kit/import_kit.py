@@ -1,4 +1,4 @@
-"""Files of Mem0 rows, imported into banks of a test's own home."""
+"""Files of Mem0 rows, imported into banks of a test's home."""
 
 import json
 from contextlib import suppress
@@ -19,7 +19,7 @@ from satchel.transfer.imports import import_file, list_jobs
 
 
 def rows(*given: tuple[str, str], user: str | None = "ada", **more: Any) -> list[dict[str, Any]]:
-    """Return Mem0 rows of an owner, from ids and texts."""
+    """Return Mem0 rows of an owner, from IDs and texts."""
     owner = {} if user is None else {"user_id": user}
     return [{"id": name, "memory": text, **owner, **more} for name, text in given]
 
@@ -36,7 +36,7 @@ def owner() -> SigningKey:
 
 
 def bring(path: Path | str, bank: str | None = "b", **options: Any) -> ImportSummary:
-    """Import a file, or what is at an address."""
+    """Import a file, or an address."""
     return import_file(load_settings(), path, bank, owner, ImportOptions(**options))
 
 
@@ -59,11 +59,11 @@ def size(bank: str = "b") -> int:
 
 
 class KilledError(BaseException):
-    """What no handler catches."""
+    """An exception that no handler catches."""
 
 
 def killing(at: int) -> Any:
-    """Return what is told of progress, and ends it all when it is told for the time ``at``."""
+    """Return a progress callback that raises ``KilledError`` at the given call."""
     calls = iter(range(10**6))
 
     def told(_done: int, _total: int) -> None:
@@ -74,9 +74,9 @@ def killing(at: int) -> Any:
 
 
 def killed(path: Path, bank: str | None = "b", at: int = 0, **options: Any) -> str:
-    """Begin an import that is killed, and return the id of the job that it leaves.
+    """Start an import that is killed, and return the ID of its job.
 
-    It is logged in several transactions, as a large one is; a small one leaves nothing.
+    It is logged in several transactions, like a large one; a small one leaves no job.
     """
     with suppress(KilledError), mock.patch.object(import_stage, "COMMIT_BYTES", 1):
         bring(path, bank, on_logging=killing(at), **options)
@@ -84,13 +84,13 @@ def killed(path: Path, bank: str | None = "b", at: int = 0, **options: Any) -> s
 
 
 A, B, C = ("1", "tea"), ("2", "coffee"), ("3", "water")
-"""Three memories of Mem0: their ids and texts."""
+"""Three memories of Mem0: IDs and texts."""
 
 
 def sealed_from(
     source: Path, output: Path, *, key: SigningKey | None = None, sign: bool = True
 ) -> Path:
-    """Convert a file to a sealed one, signed with this machine's key when no other is given."""
+    """Convert a file to a sealed one, signed with this machine's key by default."""
     signer = (key or owner()) if sign else None
     convert(source, output, load_settings(), ConvertOptions(key=signer))
     return output

@@ -1,4 +1,4 @@
-"""Banks for the tests of what may happen to a store: records, listings, and which seed it was."""
+"""Banks for tests of the ledger: records, listings, and notes on failures."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,24 +32,24 @@ def memories(count: int, start: int = 0) -> list[Sealed]:
 
 
 def created(store: Store, witness: Witness | None = None) -> Ledger:
-    """Start a bank that the writer's key may add to."""
+    """Create a bank that the writer's key may append to."""
     return Ledger.create(store, owner=OWNER, writer=WRITER, witness=witness)
 
 
 def opened(store: Store, bank: str, witness: Path | None) -> Ledger:
-    """Open a bank as a program that was just started."""
+    """Open a bank as a new process does."""
     seen = Witness(witness) if witness else None
     return Ledger(store, bank, writer=WRITER, witness=seen)
 
 
 def listed(ledger: Ledger) -> list[str]:
-    """Return the ids of all records, by an ordinary listing, which proves each of them."""
+    """Return the IDs of all records by an ordinary listing, which verifies each of them."""
     with ledger.reading() as view:
         return [logged.record.id for logged in view.scan()]
 
 
 def require_not_ahead(witness: Path, ledger: Ledger) -> None:
-    """Require that what was witnessed is a state that the store has reached."""
+    """Assert that the witnessed state is one that the store has reached."""
     found = Witness(witness).last(ledger.bank)
     with ledger.reading() as view:
         assert found is None or found.head.size <= view.head.size
@@ -57,7 +57,7 @@ def require_not_ahead(witness: Path, ledger: Ledger) -> None:
 
 @contextmanager
 def noting(what: str) -> Iterator[None]:
-    """Add to whatever fails how to do it again."""
+    """Add a note to every failure on how to reproduce it."""
     try:
         yield
     except BaseException as error:

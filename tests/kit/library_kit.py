@@ -1,4 +1,4 @@
-"""Stand-ins for the libraries that run cross-encoders: no weights are at hand where tests run."""
+"""Stubs of the libraries that run cross-encoders, because tests have no weights."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 Calls = list[tuple[str, dict[str, Any]]]
-"""What models were loaded by: the name, and how."""
+"""The loaded models: name and options."""
 
 
 def score(question: str, text: str) -> float:
-    """Return how many words of a text are the question's."""
+    """Return how many words of a text are in the question."""
     asked = set(question.lower().split())
     return float(sum(word in asked for word in text.lower().split()))
 
 
 def libraries(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """Put both libraries where they would be."""
+    """Install both stubs."""
     calls = Calls()
 
     class Loaded:

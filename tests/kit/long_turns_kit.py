@@ -1,4 +1,4 @@
-"""Conversations in the shape of BEAM's: short questions of a user, long answers of an assistant.
+"""Conversations like those of BEAM: short questions of a user, long answers of an assistant.
 
 Made up by rule, the same in every run. What answers a question is on the user's side; the
 assistant's answers use the same words at length.
@@ -36,7 +36,7 @@ _ADVICE = (
 
 
 def write_long_turns(folder: Path, conversations: int = 2) -> Path:
-    """Write conversations, each in a folder of its own, and return the folder of them all."""
+    """Write conversations, each in its own folder, and return their parent folder."""
     for number in range(1, conversations + 1):
         chance = random.Random(number)  # noqa: S311 - the same in every run
         chat, asked = _conversation(chance)

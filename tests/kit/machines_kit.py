@@ -1,4 +1,4 @@
-"""Machines that share a store, and what an attacker does who has the store and a writer's key."""
+"""Machines that share a store, and an attacker with the store and a writer's key."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ from satchel.ports.store import Commit, StoredHead
 from satchel.stores.memory import InMemoryStore
 
 THIEF = SigningKey.from_seed(b"t" * 32)
-"""A key that no owner ever heard of."""
+"""A key that no owner knows."""
 
 FOUNDING = 2
 
 
 class Machine:
-    """A writer's key and a witness of its own, at a store that may be put back."""
+    """A writer's key and a witness, at a store that may be rolled back."""
 
     def __init__(
         self,
@@ -42,40 +42,40 @@ class Machine:
 
     @property
     def witness(self) -> Witness:
-        """The witness as a program that was just started has it."""
+        """The witness as a new process reads it."""
         return Witness(self._folder)
 
     def ledger(self) -> Ledger:
-        """Open the bank as a program that was just started."""
+        """Open the bank as a new process does."""
         return Ledger(
             self.store, self.bank, writer=self.writer, witness=self.witness, trusted=self.trusted
         )
 
     def add(self, count: int, start: int) -> list[str]:
-        """Append memories and return their ids."""
+        """Append memories and return their IDs."""
         records = memories(count, start)
         self.ledger().append(records)
         return [record.id for record in records]
 
     def listed(self) -> list[str]:
-        """Return the ids of all records, each proved."""
+        """Return the IDs of all records, each verified."""
         with self.ledger().reading() as view:
             return [logged.record.id for logged in view.scan()]
 
     def notes(self) -> tuple[str, ...]:
-        """Return what a reader is told."""
+        """Return the notes of a read."""
         with self.ledger().reading() as view:
             return view.notes
 
     def standing(self) -> str:
-        """Return what the bank is to this machine."""
+        """Return the trust that this machine has in the bank."""
         with self.ledger().reading() as view:
             return view.standing
 
     def decider(
         self, owner: SigningKey = OWNER, *also: SigningKey, witness: Witness | None = None
     ) -> KeyDecider:
-        """Return what an owner at this machine, or several, decide with."""
+        """Return the keys of one owner or several at this machine."""
         return KeyDecider(
             store=self.store,
             bank=self.bank,
@@ -87,7 +87,7 @@ class Machine:
 
 
 def machine(root: Path, name: str = "one", **members: Any) -> Machine:
-    """Return a machine with a new bank of three records more than the founding ones."""
+    """Return a machine with a new bank of three records besides the founding ones."""
     store = InMemoryStore()
     folder = root / name
     bank = created(store, Witness(folder)).bank
@@ -97,14 +97,14 @@ def machine(root: Path, name: str = "one", **members: Any) -> Machine:
 
 
 def backup(store: InMemoryStore) -> InMemoryStore:
-    """Return a copy of a store as it is."""
+    """Return a copy of a store."""
     copy = InMemoryStore()
     put_back(copy, store)
     return copy
 
 
 def put_back(store: InMemoryStore, copy: InMemoryStore) -> None:
-    """Make a store what another one is; whoever has it open finds it so."""
+    """Replace a store by another one, also for those that have it open."""
     store._banks = dict(copy._banks)  # no store offers that
 
 
@@ -125,7 +125,7 @@ def forge(
     *,
     epoch: int | None = None,
 ) -> None:
-    """Append with a program that asks nobody, under any epoch and any key."""
+    """Append without checks, in any epoch and with any key."""
     head = head_of(store, bank)
     with store.writing() as writing:
         stored = writing.head(bank)

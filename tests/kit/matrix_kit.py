@@ -1,4 +1,4 @@
-"""A bank with something of everything, carried through formats, and what is not as it was."""
+"""A bank with every kind of record, transferred through formats, and its differences."""
 
 import json
 import re
@@ -36,7 +36,7 @@ from satchel.transfer.import_results import ImportOptions, ImportSummary
 from satchel.transfer.imports import import_file
 
 WRITABLE = tuple(name for name, found in formats.items() if found.info.traits.writes)
-"""Every format that is written; a new one is among them by itself."""
+"""Every format with a writer, including new ones."""
 
 _MARK = re.compile(r"\bq\d\d\b")
 _OWN = frozenset({"id", "nonce"})
@@ -52,7 +52,7 @@ def _at(number: int) -> str:
 
 
 def rich() -> list[Sealed]:
-    """Return records of every sort, with every member; ``q01`` and so on name each in its words."""
+    """Return records of every kind, with every member; ``q01`` etc. in the text identifies each."""
     nonces, made = seeded_nonces(b"matrix".ljust(32)), list[Sealed]()
 
     def add(draft: Model) -> str:
@@ -201,7 +201,7 @@ def rich() -> list[Sealed]:
 
 
 def put(records: Iterable[Sealed], bank: str, folder: Path) -> None:
-    """Bring records into a new bank."""
+    """Append records to a new bank."""
     path = folder / f"{bank}.pam.jsonl"
     with ArtifactBuilder() as builder:
         for record in records:
@@ -219,13 +219,13 @@ def _owner() -> Any:
 
 @contextmanager
 def opened(bank: str) -> Iterator[OpenBank]:
-    """Open a bank of this test's home."""
+    """Open a bank of the test's home."""
     with open_bank(load_settings(), bank) as found:
         yield found
 
 
 def output_of(name: str, folder: Path, called: str) -> Path:
-    """Return a file name that a format takes for its own."""
+    """Return a file name that a format recognizes."""
     suffix = (*formats[name].info.suffixes, ".x")[0]
     if suffix.startswith("."):
         return folder / f"{called}{suffix}"
@@ -241,7 +241,7 @@ def out(bank: str, path: Path, name: str, **options: Any) -> Export:
 
 
 def back(path: Path, name: str | None, bank: str, **options: Any) -> ImportSummary:
-    """Import a file into a bank; as what it is by itself where no format is named."""
+    """Import a file into a bank; without a format it is recognized."""
     asked = ImportOptions(
         source_format=name, unsafe_accept=_UNSIGNED, keeps_receipt=False, **options
     )
@@ -249,14 +249,14 @@ def back(path: Path, name: str | None, bank: str, **options: Any) -> ImportSumma
 
 
 def held(bank: str) -> list[dict[str, Any]]:
-    """Return what a bank says now, of all that is memory."""
+    """Return all current memory of a bank."""
     with opened(bank) as found, found.ledger.reading() as view:
         wanted = Filter(types=CARRIED)
         return [logged.record.value for logged in view.scan(wanted)]
 
 
 def without_beside(values: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-    """Return records without what a format says is beside them, and no part of the memory."""
+    """Return records without members that a format stores apart from the memory."""
     names = formats[name].info.beside
     for value in values:
         kept = value.get("origin", {}).get("as_written", {})
@@ -268,12 +268,12 @@ def without_beside(values: list[dict[str, Any]], name: str) -> list[dict[str, An
 
 
 def ids(bank: str) -> list[str]:
-    """Return the ids of what a bank says now, sorted."""
+    """Return the IDs of the current records of a bank, sorted."""
     return sorted(value["id"] for value in held(bank))
 
 
 def lost_by(*accounts: ReceiptBody | None) -> list[FieldLoss]:
-    """Return what some receipts list as lost."""
+    """Return the losses that receipts list."""
     return [one for account in accounts if account is not None for one in account.lost]
 
 
@@ -282,7 +282,7 @@ def unlisted(
     after: list[dict[str, Any]],
     accounts: Iterable[ReceiptBody],
 ) -> list[str]:
-    """Return what is not as it was, and in no receipt; by name, with the numbers.
+    """Return changed members that no receipt lists, by name, with counts.
 
     A record is known by its mark, an edge by its ends and its kind.
     """
@@ -339,7 +339,7 @@ def _marked(values: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def _pair_by_turn(there: dict[str, Any], found: dict[str, Any]) -> None:
-    """Name what has no mark any more after what it was, where as many are left of a type."""
+    """Pair records without a mark in order, if both sides have the same number of a type."""
     for kind in {value["type"] for value in there.values()} - {"edge"}:
         old = [m for m, value in there.items() if m not in found and value["type"] == kind]
         new = [m for m, value in found.items() if m not in there and value["type"] == kind]
@@ -349,7 +349,7 @@ def _pair_by_turn(there: dict[str, Any], found: dict[str, Any]) -> None:
 
 
 def _new_in(found: dict[str, Any], value: dict[str, Any]) -> set[str]:
-    """Return the members that a record has now; an origin that only has our own id says nothing."""
+    """Return the members of a record; an origin with only its own ID does not count."""
     names = found.keys() - value.keys() - _OWN
     origin = found.get("origin", {})
     says_nothing = is_id(origin.get("id", "")) and "as_written" not in origin

@@ -1,4 +1,4 @@
-"""Local Mem0 stores of a test: copies of the sample, and points written as Qdrant writes them."""
+"""Local Mem0 stores: copies of the sample, and points in the format of Qdrant."""
 
 import shutil
 import sqlite3
@@ -15,18 +15,18 @@ from satchel.ports.format import ConnectorOptions, Page, PastVersion
 from satchel.ports.record_set import Report
 
 SAMPLE = Path(__file__).parent.parent / "data" / "mem0-local"
-"""Made by mem0ai 2.2.1: 22 memories of three users, some changed, two deleted."""
+"""Created by mem0ai 2.2.1: 22 memories of three users, some changed, two deleted."""
 
 STORAGE = Path("qdrant/collection/mem0/storage.sqlite")
 
 
 def copy_of_sample(path: Path) -> Path:
-    """Return a copy that may be changed."""
+    """Return a writable copy of the sample."""
     return Path(shutil.copytree(SAMPLE, path))
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Return what is in a folder, and a hash of each file."""
+    """Return the paths of a folder with a hash of each file."""
     return {
         str(path.relative_to(folder)): sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
@@ -35,7 +35,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def with_points(folder: Path, *payloads: dict[str, Any], collection: str = "mem0") -> Path:
-    """Make a store with a point for each payload, numbered from 1 and with vectors of two."""
+    """Create a store with a point for each payload, numbered from 1, with vectors of length two."""
     with closing(QdrantFolder(folder / "qdrant", writes=True)) as made:
         made.make(collection, 2)
     path = folder / "qdrant" / "collection" / collection / "storage.sqlite"
@@ -57,7 +57,7 @@ def opened(folder: Path | str, **how: Any) -> Mem0Local:
 def read(
     folder: Path | str, report: Report | None = None, **how: Any
 ) -> tuple[list[Entry], list[PastVersion]]:
-    """Return everything in a store: what is current, and what was."""
+    """Return everything in a store: current memories and their history."""
     items, past = list[Entry](), list[PastVersion]()
     with closing(opened(folder, **how)) as connector:
         cursor: str | None = None
@@ -71,6 +71,6 @@ def read(
 
 
 def entry_of(past: PastVersion) -> Entry:
-    """Return what a memory said before."""
+    """Return the earlier text of a memory."""
     assert isinstance(past.item, Entry)
     return past.item

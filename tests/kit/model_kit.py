@@ -1,4 +1,4 @@
-"""A model behind a server, on this machine, that answers what it is told to."""
+"""A chat model behind a local server, with scripted answers."""
 
 import json
 import threading
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Model:
-    """A server on this machine that answers what it is told to."""
+    """A local server with scripted answers."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
@@ -29,7 +29,7 @@ class Model:
                 self.wfile.write(sent)
 
             def log_message(self, *_args: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
@@ -37,7 +37,7 @@ class Model:
 
 @contextmanager
 def answering() -> Iterator[Model]:
-    """Have a model answer for as long as this is open."""
+    """Yield a model with these answers."""
     found = Model()
     thread = threading.Thread(target=found.server.serve_forever, args=(0.01,), daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""What is in files of notes, for tests: their texts, as they are."""
+"""Contents of files of notes, unchanged."""
 
 import io
 import re
@@ -17,7 +17,7 @@ def files_in(data: bytes) -> list[Any]:
 
 
 def lines_in(data: bytes) -> list[Any]:
-    """Return the memories in a text for Claude's import, without what begins their lines."""
+    """Return the memories in a text for Claude's import, without their prefixes."""
     found = re.findall(
         r"^(?:- )?\[\S+\] - (.*(?:\n(?:  .*|(?=\n  )))*)", data.decode(), re.MULTILINE
     )

@@ -67,7 +67,7 @@ def make_older(path: Path, size: int = 20) -> tuple[str, list[Sealed]]:
 
 
 def version_of(path: Path) -> int:
-    """Return the version that a file says it has, without changing anything about it."""
+    """Return the version of a file without changing it."""
     connection = apsw.Connection(f"file:{path}?immutable=1", flags=apsw.SQLITE_OPEN_URI | 1)
     try:
         return int(connection.pragma("user_version"))
@@ -76,7 +76,7 @@ def version_of(path: Path) -> int:
 
 
 def killed_at(moment: str, path: Path) -> None:
-    """Open a store of the oldest version for writing and be killed."""
+    """Open a store of the oldest version for writing, and kill the process at a step."""
     steps = dict(STEPS)
 
     def die(*_: object, **__: object) -> None:

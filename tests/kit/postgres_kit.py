@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def started(folder: Path) -> Any:
-    """Start a server in a folder, or meet the one that another worker has started there."""
+    """Start a server in a folder, or connect to the one that another worker started there."""
     folder.mkdir(exist_ok=True)
     folder.chmod(0o755)
     if "XDG_RUNTIME_DIR" not in os.environ:
@@ -43,7 +43,7 @@ _ROOM = 1 << 30
 
 @contextmanager
 def server() -> Iterator[Any]:
-    """Give a server of one's own, and throw it away."""
+    """Yield a server of one's own, and delete it."""
     folder = Path(tempfile.mkdtemp(prefix="satchel-pg-"))
     found = started(folder)
     try:
@@ -55,10 +55,10 @@ def server() -> Iterator[Any]:
 
 @contextmanager
 def shared_server(run: str) -> Iterator[str]:
-    """Give the address of a database of one's own, on the server that all of a run use.
+    """Yield the address of a new database on the server that all workers of a run share.
 
     Args:
-        run: Names the run, for all processes that take part in it.
+        run: Name of the run, the same in all of its processes.
     """
     folder = _quick_folder() / f"satchel-pg-{run}"
     with _alone(folder):
@@ -82,7 +82,7 @@ def shared_server(run: str) -> Iterator[str]:
 
 
 def _quick_folder() -> Path:
-    """Return where forcing to disk costs nothing: no test of what a power loss takes is here."""
+    """Return a folder where syncing is cheap: no test here simulates a power loss."""
     memory = Path("/dev/shm")  # noqa: S108 - the folder inside is the server's own
     if memory.is_dir() and shutil.disk_usage(memory).free > _ROOM:
         return memory
@@ -97,7 +97,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def kill(found: Any) -> None:
-    """Kill a server and whatever it has started, as the kernel would."""
+    """Kill a server and its children, as the kernel would."""
     process = found.get_postmaster_info().process
     process.kill()
     process.wait(30)
@@ -109,7 +109,7 @@ def in_schema(address: str, schema: str) -> str:
 
 
 def run_sql(address: str, *statements: str) -> list[Any]:
-    """Run statements as the server's owner, and return what the last one answered."""
+    """Run statements as the server's owner, and return the result of the last one."""
     with psycopg.connect(address, autocommit=True) as connection:
         found: list[Any] = []
         for statement in statements:
@@ -119,20 +119,20 @@ def run_sql(address: str, *statements: str) -> list[Any]:
 
 
 def emptying(schema: str) -> str:
-    """Return the statements that make the store in a schema as good as new."""
+    """Return the statements that empty the store in a schema."""
     tables = [table for table in TABLES if table != "store"]
     return "; ".join(f"DELETE FROM {schema}.{table}" for table in tables)  # noqa: S608 - our own
 
 
 def stop_at_once(found: Any) -> None:
-    """Have a server and all that it has started end without tidying up, as a crash does."""
+    """Stop a server and its children without a shutdown, as a crash does."""
     process = found.get_postmaster_info().process
     process.send_signal(signal.SIGQUIT)
     process.wait(30)
 
 
 def again(found: Any) -> None:
-    """Start a server that died; it recovers what it has in its log."""
+    """Restart a crashed server; it recovers from its log."""
     while True:
         try:
             found.ensure_postgres_running()
@@ -143,7 +143,7 @@ def again(found: Any) -> None:
 
 
 def schema_of(place: str) -> str:
-    """Return the schema that ``in_schema`` put into an address."""
+    """Return the schema in an address of ``in_schema``."""
     return place.rpartition("schema=")[2].partition("&")[0]
 
 

@@ -1,4 +1,4 @@
-"""A disk that loses power: files as they were written, and what of them would survive.
+"""A disk that loses power: files as they were written, and as they may survive.
 
 ``Disk`` is a file system for SQLite (register it by its name) over real files in a folder. Beside
 each file it keeps what was forced to disk and what was only written since. ``cut_at`` says before
@@ -31,22 +31,22 @@ _JOURNALS = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
 
 @dataclass
 class _File:
-    """One file: what is on disk, and what was done since."""
+    """One file: its durable content, and the operations since."""
 
     forced: bytes = b""
     named: bool = False
-    """Whether its name is on disk."""
+    """Whether its name is durable."""
 
     since: list[tuple[int, bytes | None]] = field(default_factory=list)
-    """Writes at a place, and cuts of the file (None)."""
+    """Writes at an offset, and truncations (None)."""
 
 
 class Disk(apsw.VFS):
     """A file system whose power can be cut.
 
     Args:
-        folder: Where the real files are.
-        chance: Decides what survives.
+        folder: The folder of the real files.
+        chance: Determines what survives.
     """
 
     def __init__(self, folder: Path, chance: random.Random) -> None:
@@ -70,7 +70,7 @@ class Disk(apsw.VFS):
     # -- what SQLite calls -----------------------------------------------------------------
 
     def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802 - SQLite's name
-        """Open a file; of one without a name nothing is ever found again."""
+        """Open a file; one without a name does not survive."""
         if name is None:
             return super().xOpen(name, flags)
         path = Path(name.filename() if isinstance(name, apsw.URIFilename) else name)
@@ -89,7 +89,7 @@ class Disk(apsw.VFS):
     # -- what is kept ----------------------------------------------------------------------
 
     def step(self) -> None:
-        """Count something that changes the disk.
+        """Count an operation that changes the disk.
 
         Raises:
             apsw.IOError: If there is no power.
@@ -99,7 +99,7 @@ class Disk(apsw.VFS):
         self.steps += 1
 
     def known(self, path: Path) -> _File:
-        """Return what is kept of a file; one that is there already is on disk."""
+        """Return the state of a file; an existing one is durable."""
         file = self._files.get(str(path))
         if file is None:
             there = path.exists()
@@ -108,7 +108,7 @@ class Disk(apsw.VFS):
         return file
 
     def write(self, path: Path, place: int, data: bytes) -> None:
-        """Write to a file, which forces nothing."""
+        """Write to a file, without a sync."""
         self.step()
         if self.room is not None:
             if len(data) > self.room:
@@ -117,12 +117,12 @@ class Disk(apsw.VFS):
         self.known(path).since.append((place, bytes(data)))
 
     def truncate(self, path: Path, size: int) -> None:
-        """Cut a file, which forces nothing."""
+        """Truncate a file, without a sync."""
         self.step()
         self.known(path).since.append((size, None))
 
     def sync(self, path: Path, *, names: bool = False) -> None:
-        """Force a file to disk, and with ``names`` its folder."""
+        """Sync a file, and with ``names`` its folder."""
         self.step()
         file = self.known(path)
         file.forced, file.since = _applied(file.forced, file.since), []
@@ -130,7 +130,7 @@ class Disk(apsw.VFS):
             self.force_names(path.parent)
 
     def force_names(self, folder: Path) -> None:
-        """Force the names in a folder to disk; who made files without a word is noticed here."""
+        """Sync the names in a folder, including files that were created otherwise."""
         for path in filter(Path.is_file, folder.iterdir()):  # folders are taken for forced
             if str(path) not in self._files:
                 self._files[str(path)] = _File()
@@ -139,7 +139,7 @@ class Disk(apsw.VFS):
             del self._gone[name]
 
     def survive(self, folder: Path) -> None:
-        """Put into a folder what might be found once the power is back."""
+        """Write files to a folder as they may be after the power loss."""
         chance = self._chance
         left = dict(self._files)
         for name, file in self._gone.items():
@@ -156,7 +156,7 @@ class Disk(apsw.VFS):
     # -- what the witness calls ------------------------------------------------------------
 
     def patch(self, patch: pytest.MonkeyPatch) -> None:
-        """Have what ``os`` writes in the folder written here."""
+        """Redirect writes of ``os`` in the folder to this disk."""
 
         def instead(name: str, told: Callable[..., None], *, real: bool) -> None:
             original = getattr(os, name)
@@ -205,12 +205,12 @@ class _Open(apsw.VFSFile):
         super().xWrite(data, offset)
 
     def xTruncate(self, newsize: int) -> None:  # noqa: N802 - SQLite's name
-        """Cut the file."""
+        """Truncate the file."""
         self._disk.truncate(self._path, newsize)
         super().xTruncate(newsize)
 
     def xSync(self, flags: int) -> None:  # noqa: N802 - SQLite's name
-        """Force it to disk, as far as the model goes: the real disk need not."""
+        """Sync it in the model; the real disk need not."""
         self._disk.sync(self._path, names=self._names)
         self._names = False
 
@@ -242,7 +242,7 @@ def _apply(found: bytearray, place: int, written: bytes | None) -> None:
 
 
 def _survived(file: _File, chance: random.Random) -> bytes:
-    """Return one of the contents that a file may have."""
+    """Return one of the contents that a file may have after the power loss."""
     kept = chance.choice([0.0, 0.2, 0.5, 0.9, 1.0])  # of what was not forced
     found = bytearray(file.forced)
     for place, written in file.since:
@@ -275,7 +275,7 @@ def _sectors(place: int, written: bytes) -> Iterator[tuple[int, bytes]]:
 
 @contextmanager
 def disk_in(folder: Path, chance: random.Random) -> Iterator[Disk]:
-    """Give a new disk over a folder."""
+    """Yield a new disk over a folder."""
     folder.mkdir()
     disk = Disk(folder, chance)
     try:
@@ -286,7 +286,7 @@ def disk_in(folder: Path, chance: random.Random) -> Iterator[Disk]:
 
 @contextmanager
 def until_the_power_goes(disk: Disk) -> Iterator[None]:
-    """Run a block that ends, in whatever error, when the power is cut.
+    """Run a block that ends with any error when the power is cut.
 
     What fails while there is power fails here, too.
     """
@@ -298,7 +298,7 @@ def until_the_power_goes(disk: Disk) -> Iterator[None]:
 
 
 def let_go(connections: list[apsw.Connection]) -> None:
-    """Close what a program without power had open."""
+    """Close what the process without power had open."""
     for connection in connections:
         with suppress(apsw.Error):
             connection.close()

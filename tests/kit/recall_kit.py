@@ -1,4 +1,4 @@
-"""A bank to recall from, with a shorthand for what tests do to it."""
+"""A bank for tests of recall, and a shorthand for its operations."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ NOW = "2026-06-01T12:00:00.000000Z"
 
 
 class Remembering:
-    """A bank with a shorthand for what these tests do to it."""
+    """A bank with a shorthand for its operations."""
 
     def __init__(self, store: Store, clock: Clock = now) -> None:
         self.store = store

@@ -1,4 +1,4 @@
-"""A web server that takes what webhooks send."""
+"""A web server that receives webhooks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NEVER = 0
 
 
 class Receiver:
-    """A web server of this test that answers as it is told."""
+    """A local web server with scripted answers."""
 
     def __init__(self) -> None:
         self.got: list[tuple[dict[str, str], bytes]] = []
@@ -33,7 +33,7 @@ class Receiver:
                 self.end_headers()
 
             def log_message(self, *_: Any) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         self._server = HTTPServer(("127.0.0.1", 0), Handler)
         self.address = f"http://127.0.0.1:{self._server.server_port}"
@@ -41,7 +41,7 @@ class Receiver:
         self._thread.start()
 
     def close(self) -> None:
-        """End it."""
+        """Stop the server."""
         self.over.set()
         self._server.shutdown()
         self._thread.join()

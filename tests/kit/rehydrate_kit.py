@@ -1,4 +1,4 @@
-"""A bank whose memory is put in front of a model, with a shorthand for that."""
+"""A bank for tests of rehydration, and a shorthand for it."""
 
 from typing import Any
 
@@ -22,5 +22,5 @@ def wake(bank: Remembering, around: dict[str, Any] | None = None, **asked: Any) 
 
 
 def lines(found: RehydrateResult) -> list[str]:
-    """Return the records of a text, without their mark."""
+    """Return the records of a text, without their marks."""
     return [row[4:] for row in found.text.split("\n") if row[:4] in ("123|", "123~")]

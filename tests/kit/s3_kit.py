@@ -1,4 +1,4 @@
-"""A real S3 server in this process, that counts requests."""
+"""A real S3 server in this process, which counts requests."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _CREDENTIALS = {
 
 @dataclass
 class S3Server:
-    """A server, its requests counted by method."""
+    """A server with counts of its requests by method."""
 
     endpoint: str
     requests: Counter[str] = field(default_factory=Counter)
 
     def bucket(self) -> str:
-        """Make a bucket and return its address."""
+        """Create a bucket and return its address."""
         import boto3
 
         name = f"bucket-{uuid4().hex[:12]}"
@@ -42,7 +42,7 @@ class S3Server:
 
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
-    """Give a server; the environment has what is needed to use it."""
+    """Yield a server; the environment has its credentials."""
     from moto.server import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import make_server
 

@@ -1,4 +1,4 @@
-"""Secrets of every kind, made up when a test runs, so that no file here looks like holding one."""
+"""Secrets of every kind, generated at run time, so that no file contains one."""
 
 import base64
 import random
@@ -11,18 +11,18 @@ _HEX = "0123456789abcdef"
 
 
 class Maker:
-    """Makes up secrets; the same seed makes the same ones."""
+    """Generates secrets; the same seed gives the same ones."""
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)  # noqa: S311 - nothing here is secret
 
     def body(self, length: int, letters: str = _MIXED) -> str:
-        """Return so many letters, with a few digits at the front."""
+        """Return a number of letters, with a few digits at the front."""
         digits = "7392" if "7" in letters and length > 8 else ""
         return digits + "".join(self._random.choices(letters, k=length - len(digits)))
 
     def base64(self, size: int) -> str:
-        """Return so many random bytes in base64."""
+        """Return a number of random bytes in base64."""
         return base64.b64encode(self._random.randbytes(size)).decode()
 
     def make(self, kind: str) -> tuple[str, str]:
@@ -38,7 +38,7 @@ class Maker:
 
 
 def _plain(*parts: str | Callable[[Maker], str]) -> Callable[[Maker], tuple[str, str, str]]:
-    """Return what makes a sentence with a secret put together from parts."""
+    """Return a generator of sentences with a secret of these parts."""
 
     def make(maker: Maker) -> tuple[str, str, str]:
         secret = "".join(part if isinstance(part, str) else part(maker) for part in parts)

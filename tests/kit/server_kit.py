@@ -1,4 +1,4 @@
-"""Servers as programs of their own, on ports of this machine."""
+"""Servers as separate processes, on local ports."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _PATIENCE = 60
 
 
 class Server:
-    """A server that runs, and those who ask it.
+    """A running server, and its clients.
 
     Args:
-        process: Its program.
-        address: Where it listens.
+        process: Its process.
+        address: The address that it listens on.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], address: str) -> None:
@@ -35,28 +35,28 @@ class Server:
         return int(self.address.rstrip("/").rpartition(":")[2])
 
     def client(self) -> httpx.Client:
-        """Return somebody who asks, on a connection of their own."""
+        """Return a client with its own connection."""
         return httpx.Client(base_url=self.address, timeout=_PATIENCE)
 
     def workers(self) -> list[int]:
-        """Return the processes that serve, where there are several."""
+        """Return the worker processes, if there are several."""
         pid = self.process.pid
         with open(f"/proc/{pid}/task/{pid}/children") as children:  # noqa: PTH123 - the kernel's
             return [int(one) for one in children.read().split()]
 
     def end(self) -> int:
-        """Have it end in order, and return its status."""
+        """Terminate the server, and return its exit status."""
         self.process.terminate()
         return self.process.wait(_PATIENCE)
 
 
 @contextmanager
 def server(*options: str, **more: str) -> Iterator[Server]:
-    """Give a server over the usual store; it is ended with the block.
+    """Yield a server over the default store; it is terminated with the block.
 
     Args:
-        *options: Of ``satchel serve``.
-        **more: Of its environment.
+        *options: Options of ``satchel serve``.
+        **more: Environment variables.
     """
     command = [sys.executable, "-m", "satchel", "serve", "--port", "0", "--no-log", *options]
     process = subprocess.Popen(

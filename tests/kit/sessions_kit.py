@@ -1,4 +1,4 @@
-"""Conversations in a few words."""
+"""Sessions for tests."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from satchel.sessions.record import NewSession, RecordResult, begin, record
 
 
 def turns(count: int, *, start: int = 1, size: int = 0) -> list[Message]:
-    """Return messages that say which one they are, each with so many characters more."""
+    """Return numbered messages, each with this many additional characters."""
     roles = ("user", "assistant")
     return [
         Message(role=roles[number % 2], content=f"turn {number}" + " " * bool(size) + "x" * size)
@@ -19,22 +19,22 @@ def turns(count: int, *, start: int = 1, size: int = 0) -> list[Message]:
 
 
 def begun(bank: OpenBank, count: int = 0, name: str = "talk", *, size: int = 0) -> RecordResult:
-    """Begin a session with so many messages."""
+    """Create a session with this many messages."""
     return begin(bank, NewSession(name=name), turns(count, size=size))
 
 
 def say(bank: OpenBank, session: str, *texts: str) -> RecordResult:
-    """Add messages of the user."""
+    """Record messages of the user."""
     return record(bank, session, [Message(role="user", content=text) for text in texts])
 
 
 def texts_of(bank: OpenBank, session: str, at: str | None = None) -> list[object]:
-    """Return what the messages of a session say, in their order."""
+    """Return the texts of a session's messages, in order."""
     return [message.content for message in messages_of(bank, session, at=at)]
 
 
 def distilled(bank: OpenBank, session: str, batches: Iterable[Iterable[str]]) -> list[str]:
-    """Add some messages and distill, so often; return the ids of the checkpoints."""
+    """Record some messages and distill, repeatedly; return the IDs of the checkpoints."""
     found = []
     for texts in batches:
         say(bank, session, *texts)

@@ -30,12 +30,12 @@ OWNER, HOLDER, SECOND, OUTSIDER = (key_of(number) for number in (1, 2, 3, 4))
 
 
 def later(hours: float = 0, *, seconds: float = 0, since: str = NOW) -> str:
-    """Return a moment some time from the one that tests start at."""
+    """Return a time after the start time of the tests."""
     return shift_time(since, timedelta(hours=hours, seconds=seconds))
 
 
 def grant(*scope: Clause, **members: Any) -> Grant:
-    """Return what a token says that may read everything for an hour, and what else is given."""
+    """Return the content of a token that may read everything for an hour, with changes."""
     usual = {
         "scope": scope or (Wildcard(),),
         "permissions": ["read"],
@@ -57,12 +57,12 @@ def child_of(chain: Chain, *scope: Clause, key: SigningKey = HOLDER, **members: 
 
 
 def around(**members: Any) -> TokenContext:
-    """Return surroundings in which a token of the owner's holds."""
+    """Return a verification context in which a token of the owner is valid."""
     return TokenContext(**{"bank": BANK, "owners": {OWNER.did}, "moment": NOW} | members)
 
 
 def signed_anyhow(payload: dict[str, Any], key: SigningKey) -> dict[str, Any]:
-    """Return an envelope around any payload, as somebody makes it who does not use this program."""
+    """Return an envelope around any payload, as another program could create it."""
     (signature,) = sign(PayloadType.TOKEN, payload, [key])
     return {
         "payload": payload,
@@ -71,7 +71,7 @@ def signed_anyhow(payload: dict[str, Any], key: SigningKey) -> dict[str, Any]:
 
 
 def id_of(payload: dict[str, Any]) -> str:
-    """Return the id of any payload."""
+    """Return the ID of any payload."""
     return digest(canonical(payload))
 
 
@@ -80,13 +80,13 @@ WORKING = Components(components=("working",))  # type: ignore[arg-type]
 
 
 def held(bank: OpenBank, chain: Chain, clock: Callable[[], str] = now) -> OpenBank:
-    """Return an open bank as the holder of a chain has it, who proved to be its audience."""
+    """Return an open bank for the holder of a chain, whose possession is proved."""
     bearer = Bearer(VerifiedChain(chain, clock=clock))
     return replace(bank, ledger=bearer.unasked(bank.ledger), bearer=bearer)
 
 
 def may(bank: OpenBank, *scope: Clause, allow: Sequence[str] = ("read",)) -> OpenBank:
-    """Return an open bank as somebody has it to whom its owner gave a token just now."""
+    """Return an open bank for the holder of a token that its owner issued now."""
     at = now()
     chain = chain_of(
         *scope,

@@ -1,4 +1,4 @@
-"""Banks with memory in them, as an import leaves them."""
+"""Banks with imported memory."""
 
 import json
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from satchel.ports.format import Location, ReadContext, formats
 
 
 def imported(ledger: Ledger, path: Path, name: str = "mem0", group: int = 1000) -> str:
-    """Import a file as a batch, and return the id of its source record."""
+    """Import a file as a batch, and return the ID of its source record."""
     reading = ReadContext()
     records = list(read_records(formats[name], Location(path), reading))
     source = seal(Source(provider=name, format=name, container=reading.container))
@@ -31,14 +31,14 @@ def imported(ledger: Ledger, path: Path, name: str = "mem0", group: int = 1000) 
 
 
 def new_bank(name: str = "assistant") -> str:
-    """Make a bank of this machine's own in the configured store, and return its id."""
+    """Create a bank of this machine in the configured store, and return its ID."""
     settings = load_settings()
     key, _ = signing_key(settings, None)
     return create_bank(settings, name, key).id
 
 
 def append(bank: str, records: Sequence[Sealed], store: str | None = None) -> None:
-    """Add records to a bank on this machine."""
+    """Append records to a bank on this machine."""
     settings = load_settings(store=store)
     with configured_store(settings) as found:
         open_ledger(settings, found, bank, writes=True).append(records)
@@ -52,5 +52,5 @@ def import_into(bank: str, path: Path, name: str = "mem0") -> str:
 
 
 def document(path: Path) -> Any:
-    """Return the JSON that a file holds."""
+    """Return the JSON value of a file."""
     return json.loads(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Values that an encoder would change in silence, and the places of an entry to put them in."""
+"""Values that an encoder could change silently, and the fields of an entry for them."""
 
 import collections
 import datetime as dt
@@ -26,17 +26,17 @@ class Word(enum.StrEnum):
 
 
 class Text(str):
-    """A text of a class of its own."""
+    """A subclass of ``str``."""
 
     __slots__ = ()
 
 
 class Object(dict[str, Any]):
-    """A dict of a class of its own."""
+    """A subclass of ``dict``."""
 
 
 class Listed(list[Any]):
-    """A list of a class of its own."""
+    """A subclass of ``list``."""
 
 
 TRAPS: list[Any] = [
@@ -61,7 +61,7 @@ TRAPS: list[Any] = [
     ),
 ]
 LOOK_PLAIN = (Number, Word, Text, TrustClass, Object, Listed, collections.OrderedDict, dict)
-"""Classes of which a value may equal the plain one that it is written as."""
+"""Classes whose values may equal the plain value that is written."""
 
 PLACES: dict[str, Callable[[Any], Entry]] = {
     "metadata": lambda value: Semantic(text="x", metadata={"a": value}),

@@ -1,4 +1,4 @@
-"""The web page in a real browser, before a real server on a port of this machine."""
+"""The web page in a real browser, with a real server on a local port."""
 
 import asyncio
 import shutil
@@ -10,7 +10,7 @@ from typing import Any
 
 import uvicorn
 from fastapi.testclient import TestClient
-from http_kit import Served, serving
+from http_kit import ServedGateway, running_gateway
 
 BANK = "/v1/banks/assistant"
 TALK = [
@@ -25,15 +25,15 @@ TALK = [
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
-def browser_here() -> str | None:
-    """Return the program of a browser, if there is one."""
+def installed_browser() -> str | None:
+    """Return the path of a browser, if one is installed."""
     return next((found for name in BROWSERS if (found := shutil.which(name))), None)
 
 
 @contextmanager
-def listening(admin: str | None = None) -> Iterator[tuple[str, Served]]:
-    """Give the address of a server over the usual store."""
-    with serving(admin) as served, socket.create_server(("127.0.0.1", 0)) as listener:
+def listening(admin: str | None = None) -> Iterator[tuple[str, ServedGateway]]:
+    """Yield the address of a server over the default store."""
+    with running_gateway(admin) as served, socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(served.app, lifespan="off", log_level="error")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([listener],))
@@ -45,14 +45,14 @@ def listening(admin: str | None = None) -> Iterator[tuple[str, Served]]:
             thread.join()
 
 
-class Driven:
+class SharedBrowser:
     """A browser that stays open while other tests run.
 
-    Playwright marks its event loop as the one that runs in this thread for as long as it is there,
-    and nothing else could await anything. So it is marked while a test drives the browser only.
+    Playwright marks its event loop as the running one of this thread while it exists, so that
+    no other loop can run. Therefore it is marked only while a test drives the browser.
 
     Args:
-        browser: The browser, just launched.
+        browser: A new browser.
     """
 
     def __init__(self, browser: Any) -> None:
@@ -62,12 +62,12 @@ class Driven:
         asyncio._set_running_loop(None)
 
     def resume(self) -> None:
-        """Mark its event loop again; Playwright needs it to end, too."""
+        """Mark its event loop again; Playwright also needs it to close."""
         asyncio._set_running_loop(self._loop)
 
     @contextmanager
     def driving(self) -> Iterator[Any]:
-        """Give the browser to a test; whatever that leaves open is closed."""
+        """Yield the browser for a test; contexts that the test leaves open are closed."""
         self.resume()
         try:
             yield self._browser
@@ -79,10 +79,10 @@ class Driven:
 
     @contextmanager
     def tab(self, address: str) -> Iterator["Watched"]:
-        """Give a tab before a server, which nothing was done in since it was new.
+        """Yield a tab for a server, in its initial state.
 
-        It is the same for all tests: a new one costs more than what most of them do with it. What
-        pages kept in it is theirs alone, since each server has an address of its own.
+        It is the same for all tests: a new one costs more than most of the tests. Its stored data
+        are separate, because each server has its own address.
         """
         if self._page is None or self._page.is_closed():
             context = self._browser.new_context()
@@ -97,21 +97,23 @@ class Driven:
 
 
 @contextmanager
-def browsing() -> Iterator[Driven]:
-    """Give a browser."""
+def launched_browser() -> Iterator[SharedBrowser]:
+    """Yield a browser."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        # Where the tests are root, as in a container, it has no sandbox of its own.
-        browser = playwright.chromium.launch(executable_path=browser_here(), args=["--no-sandbox"])
-        driven = Driven(browser)
+        # As root, for example in a container, it has no sandbox.
+        browser = playwright.chromium.launch(
+            executable_path=installed_browser(), args=["--no-sandbox"]
+        )
+        driven = SharedBrowser(browser)
         yield driven
         driven.resume()
         browser.close()
 
 
-def furnished(client: TestClient) -> str:
-    """Make a bank with memories, and a conversation with a fork; return its id."""
+def create_sample_bank(client: TestClient) -> str:
+    """Create a bank with memories, and a session with a fork; return its ID."""
     made = client.post("/v1/banks", json={"name": "assistant"}).json()
     tea = client.post(f"{BANK}/entries", json={"text": "Ada drinks tea", "tags": ["drinks"]}).json()
     drawn = {"text": "There is no coffee to buy for Ada", "parents": [tea["id"]]}
@@ -140,23 +142,23 @@ _DROP = """([name, text]) => {
 
 
 def drop(page: Any, name: str, text: str) -> None:
-    """Drop a file where one can be dropped."""
+    """Drop a file on the first drop target."""
     page.locator(".drop").wait_for()
     page.evaluate(_DROP, [name, text])
 
 
 def settled(page: Any) -> None:
-    """Wait until a part of the page has all that it asked for."""
+    """Wait until a view has loaded all of its parts."""
     page.locator("main h1").first.wait_for()
     page.locator("main[aria-busy], main [aria-busy]").first.wait_for(state="detached")
 
 
 class Watched:
-    """A tab, with all that it asked for and complained of.
+    """A tab, with its requests and console errors.
 
     Args:
         page: The tab.
-        address: Of the server.
+        address: The address of the server.
     """
 
     def __init__(self, page: Any, address: str) -> None:
@@ -174,7 +176,7 @@ class Watched:
             page.on(event, hear)
 
     def go(self, where: str = "") -> Any:
-        """Go to a part of the page, and return the tab."""
+        """Open a view, and return the tab."""
         if self.page.url.startswith(f"{self._address}/"):
             self.page.evaluate(_GO, f"#/{where}")  # as a link on the page does
         else:
@@ -182,7 +184,7 @@ class Watched:
         return self.page
 
     def leave(self) -> None:
-        """Leave the page, and what it kept, and watch the tab no longer."""
+        """Leave the page, delete its stored data, and stop watching the tab."""
         self.page.unroute_all(behavior="ignoreErrors")
         if self.page.url.startswith(f"{self._address}/"):
             self.page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")

@@ -1,4 +1,4 @@
-"""An agent of this test's home: its settings, its files, its memory and conversations."""
+"""An agent of a test's home: settings, files, memory and sessions."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ CONFIG = {"domains": ["tea"], "limits": {"turns": 7}, "private": True}
 
 
 def settings() -> Settings:
-    """Return the settings as the file says them now."""
+    """Return the current settings of the configuration file."""
     return load_settings()
 
 
@@ -34,7 +34,7 @@ def undo_import_into(bank: str, source: str | None = None) -> UndoResult:
 
 
 def configured(agent: str, **said: Any) -> Path:
-    """Say of an agent in the configuration that is read by default; return the file."""
+    """Configure an agent in the default configuration file; return the file."""
     file = settings().file
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("# by hand\n\n" + to_toml({"agents": {agent: said}}))
@@ -42,7 +42,7 @@ def configured(agent: str, **said: Any) -> Path:
 
 
 def workspace(folder: Path, **files: str | bytes) -> Path:
-    """Lay out files; ``__`` in a name stands for a slash, ``_`` before an ending for a dot."""
+    """Create files; ``__`` in a name stands for a slash, ``_`` before a suffix for a dot."""
     for name, content in files.items():
         path = folder / name.replace("__", "/").replace("_md", ".md").replace("_bin", ".bin")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def workspace(folder: Path, **files: str | bytes) -> Path:
 
 
 def talk(*texts: str, name: str = "main", distilled_after: int = 0) -> list[Sealed]:
-    """Return the records of a conversation: messages, what is beside them, one distillation."""
+    """Return the records of a session: messages, other changes, one distillation."""
     start = new_session(name)
     recorder = Recorder(Tip(start.id, start.id))
     head = LogHead(size=1, root="blake3:" + "0" * 64)
@@ -68,7 +68,7 @@ def talk(*texts: str, name: str = "main", distilled_after: int = 0) -> list[Seal
 
 
 def syn(folder: Path, *talks: list[Sealed], **more: Any) -> Path:
-    """Make an agent with two memories, some files and conversations; return its workspace."""
+    """Create an agent with two memories, some files and sessions; return its workspace."""
     files = workspace(folder / "syn", SOUL_md="Be kind.\n", notes__tea_md="Grünes für Gäste\n")
     configured("syn", name="Syn", model="small-1", workspace=str(files), config=CONFIG, **more)
     create_bank(settings(), "syn", owner())
@@ -92,7 +92,7 @@ def arrive(source: Path, **options: Any) -> AgentImportResult:
 
 
 def written(path: Path) -> Any:
-    """Return what is in an agent file."""
+    """Return the content of an agent file."""
     return json.loads(path.read_bytes())
 
 
@@ -104,7 +104,7 @@ def agent_file(path: Path, **changed: Any) -> Path:
 
 
 def without_ids(value: Any) -> Any:
-    """Return what an agent file says, without ids and the times of a transfer."""
+    """Return the content of an agent file, without IDs and times of a transfer."""
     names = dict[str, str]()
 
     def renamed(part: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A store with something of everything in it, and all that a view of a store tells of it."""
+"""A store with every kind of record, and all values of its views."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ SIDE = {"import/none": b"{}", "é\0'": b"\0", "damaged/3": b"x", "empty": b""}
 
 
 def filled(settings: Settings, *, entries: int = 120, edges: int = 60) -> tuple[str, str]:
-    """Create an own bank with something of everything, and an untrusted one.
+    """Create an own bank with every kind of record, and an untrusted one.
 
     Args:
-        settings: Where.
-        entries: How many memories the first has at least.
-        edges: How many edges are among them.
+        settings: The settings with the store.
+        entries: The least number of memories of the first.
+        edges: The number of edges among them.
 
     Returns:
         The ids of both.
@@ -66,7 +66,7 @@ def filled(settings: Settings, *, entries: int = 120, edges: int = 60) -> tuple[
 
 
 def _say(ledger: Ledger, own: list[Any]) -> None:
-    """Have memories superseded, deleted, restored, held, released and erased."""
+    """Supersede, delete, restore, quarantine, release and erase memories."""
 
     def status(state: Any, number: int, **more: Any) -> Any:
         return seal(Status(target=own[number].id, state=state, at=now(), **more))
@@ -93,7 +93,7 @@ def _say(ledger: Ledger, own: list[Any]) -> None:
 
 
 def _import(ledger: Ledger) -> None:
-    """Take in one import whole, and leave one open."""
+    """Complete one import, and leave one open."""
     for place, whole in enumerate((True, False)):
         source = seal(Source(provider="mem0", format="mem0", container={"number": place}))
         ledger.append([source])
@@ -117,7 +117,7 @@ def _beside(store: Store, bank: str, ids: list[str]) -> str:
 
 
 def everything(reader: Reader, banks: list[str] | None = None) -> dict[str, Any]:
-    """Return all that a view of a store tells, so that two are equal when the stores are."""
+    """Return all values of a view of a store, which are equal for equal stores."""
     return {bank: _bank(reader, bank) for bank in (reader.banks() if banks is None else banks)}
 
 

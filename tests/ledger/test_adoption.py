@@ -126,7 +126,7 @@ def test_a_running_reader_detects_a_rollback_of_an_untrusted_bank(tmp_path: Path
     put_back(one.store, newest)
     _machine_at(one, "heir").decider(_HEIR).adopt()
     with running.reading() as view:
-        assert view.standing == "untrusted"  # as before: it was nobody's here
+        assert view.standing == "untrusted"  # as before: no machine here trusted it
 
 
 def test_a_bank_with_a_trusted_and_an_unknown_owner_is_untrusted(

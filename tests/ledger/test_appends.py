@@ -1,4 +1,4 @@
-"""Appends: what they check again since the last one, preconditions, and statuses."""
+"""Appends: repeated checks between appends, preconditions, and statuses."""
 
 import os
 import threading
@@ -170,7 +170,7 @@ def test_the_next_append_to_a_rolled_back_store_is_refused(tmp_path: Path) -> No
     store.copy_to(tmp_path / "older.db")
     ledger.append(memories(1))
     store.close()
-    os.replace(tmp_path / "older.db", path)  # noqa: PTH105 - as somebody else would
+    os.replace(tmp_path / "older.db", path)  # noqa: PTH105 - as another program would
     store = SqliteStore(path)
     with pytest.raises(RolledBackError):
         opened(store, ledger.bank, folder).append(memories(1, start=1))

@@ -262,7 +262,7 @@ def test_an_as_of_listing_equals_the_listing_at_that_moment(
                 records.append(record)
         with ledger.reading() as view:
             seen[view.head.size] = [logged.record.id for logged in view.scan(CURRENT)]
-            assert len(list(view.scan())) <= view.head.size  # what is retired is looked at too
+            assert len(list(view.scan())) <= view.head.size  # retired records are checked too
     later = opened(store, ledger.bank, None)
     for reader in (ledger, later):
         with reader.reading() as view:

@@ -177,9 +177,9 @@ def test_doctor_notes_files_with_missing_bytes(settings: Settings) -> None:
 def test_every_single_edit_of_rows_and_links_is_detected_in_sqlite(
     worth_remembering: int, large: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One row of each of the two tables; also where this machine remembers what the log said.
+    """One row of each of the two tables, also with cached statuses and in a large bank.
 
-    And in a bank that is large, where rows are verified as they are met.
+    In a large bank, rows are verified as they are read.
     """
     monkeypatch.setattr(projection, "_MANY", worth_remembering)
     monkeypatch.setattr(columns, "_LARGE", large)

@@ -500,7 +500,7 @@ def test_an_acceptance_covers_only_the_history_that_it_names(
     assert decision is not None
     assert decision.epoch == 2
     two.add(1, start=30)
-    assert one.notes() == ()  # what it saw since the first decision is all there
+    assert one.notes() == ()  # everything that it saw since the first decision exists
     assert one.listed() == two.listed()
 
 

@@ -66,7 +66,7 @@ def revealing(number: int = 0) -> Sealed:
     )
 
 
-def test_an_erased_record_leaves_its_leaf_and_nothing_else(store: Store) -> None:
+def test_an_erased_record_leaves_only_its_leaf(store: Store) -> None:
     """Not found by ID, slot, owner, words, links or vector; its position still verifies."""
     ledger = created(store)
     record, child = revealing(), memories(1)[0]

@@ -169,10 +169,10 @@ FAULTS = [
 def test_any_failure_is_reported_and_nothing_is_lost(
     tmp_path: Path, work: str, act: str, error: int
 ) -> None:
-    """Fault: some of the reads, writes, syncs and openings fail, each once or from then on.
+    """Fault: some reads, writes, syncs and opens fail, each once or from then on.
 
-    The error is of ours, and a full disk is called that; what was acknowledged is there, what was
-    refused is not, and the same ledger goes on without the fault, as does a new one.
+    The error is typed, and a full disk is named; acknowledged records exist and refused ones do
+    not. Without the fault, the same ledger continues, and so does a new one.
     """
     assert sweep(tmp_path, work, act, error, step=7 if act in {"read", "write"} else 1) > 0
 

@@ -1,7 +1,7 @@
-"""One byte of the database changed: it is refused in our words, or makes no difference.
+"""A changed byte of the database is refused with a typed error, or makes no difference.
 
-One known gap is less than that. A damaged key of the index by id hides its record from whoever
-asks for that id (never from a listing), until the bank is examined.
+One gap is known: a damaged key of the index by ID hides its record from reads by that ID (never
+from a listing), until the bank is audited.
 """
 
 import random
@@ -61,10 +61,10 @@ def sample(tmp_path: Path) -> StoreSample:
 
 
 def outcome(sample: StoreSample, database: Path) -> str:
-    """Open what is there, list it, and ask for each record; say what came of it.
+    """Open the store, list it, read each record, and return the outcome.
 
-    That is the name of the error, ``the same``, or the known gap: ``hidden``, where the listing is
-    the same, but asked for one id the store does not find it (the examination has to tell).
+    The name of the error, ``the same``, or the known gap: ``hidden``, if the listing is the same
+    but a record is not found by its ID (the audit must report it).
     """
     try:
         store = SqliteStore(database)
@@ -87,7 +87,7 @@ def outcome(sample: StoreSample, database: Path) -> str:
         store = SqliteStore(database)
         try:
             assert examine(store, sample.bank).counts[Flaw.INDEX]
-        except StoreDamagedError as error:  # so badly that the examination ends there
+        except StoreDamagedError as error:  # so badly that the audit stops
             return type(error).__name__
         finally:
             store.close()
@@ -134,7 +134,7 @@ def test_a_flipped_byte_is_refused_or_makes_no_difference(
     flip_some(sample, 1, 200, tmp_path / "flipped")
 
 
-def test_a_flipped_byte_of_a_page_with_records_is_refused_or_makes_no_difference(
+def test_a_flipped_byte_of_a_record_page_is_refused_or_makes_no_difference(
     sample: StoreSample, tmp_path: Path
 ) -> None:
     """Fault: bytes that describe rows: headers, cell pointers, types of columns."""

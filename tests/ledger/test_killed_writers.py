@@ -140,7 +140,7 @@ def kill_often(
     forkserver: "subprocess.Popen[str]", root: Path, *, rounds: int, seed: int, each: int = 10
 ) -> None:
     """Kill a writer in each round and check; start a new bank every few rounds."""
-    chance = random.Random(seed)  # noqa: S311 - the same plan each time; the kernel adds its own
+    chance = random.Random(seed)  # noqa: S311 - the same plan each time; the scheduler adds randomness
     bank, appends = new_bank(root / "0"), 0
     for number in range(rounds):
         if number and number % each == 0:

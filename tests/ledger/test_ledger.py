@@ -187,7 +187,7 @@ def test_status_records_decide_what_is_current(
     assert (record.id in _listed(ledger, Filter())) is shown
 
 
-def test_links_and_words_lead_to_verified_records(disk: BankFiles) -> None:
+def test_records_found_by_links_and_words_are_verified(disk: BankFiles) -> None:
     """Edges and words are looked up, and every result is verified."""
     one, two = _memories(2)
     edge = seal(Edge(source=one.id, target=two.id, kind="similar_to"))
@@ -498,7 +498,7 @@ def test_a_walk_follows_parents_and_edges(
 
 
 def test_a_link_without_a_record_is_refused(tmp_path: Path) -> None:
-    """Also one that an edited index has beside a record with another link."""
+    """Also a changed index row of a record with another link."""
     store = SqliteStore(tmp_path / "store")
     ledger = created(store)
     edge = seal(Edge(source="a", target="b", kind="knows"))

@@ -132,9 +132,9 @@ def test_a_power_loss_loses_no_acknowledged_append(tmp_path: Path) -> None:
 def test_the_simulated_disk_loses_writes_that_were_not_synced(
     tmp_path: Path, synchronous: str
 ) -> None:
-    """Fault: a store that does not wait for the disk; acknowledged records are gone.
+    """Fault: a store that does not wait for the disk loses acknowledged records.
 
-    Without this the other tests would prove nothing. Whoever has the witness is told.
+    Otherwise the other tests could not fail. A reader with the witness gets an error.
     """
     lost = 0
     for seed in range(20):

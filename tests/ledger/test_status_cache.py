@@ -46,7 +46,7 @@ def _fill() -> tuple[str, str]:
     return stays, gone
 
 
-def test_statuses_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_statuses_are_read_once_and_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that opens the bank later reads only the statuses since."""
     stays, gone = _fill()
     taken = list[int]()

@@ -187,10 +187,10 @@ def test_a_machine_that_knows_the_first_owner_trusts_admitted_owners(two_of_thre
     new = Machine(store, bank, folder / "new", trusted=frozenset({OWNER.did}))
     assert new.standing() == "own"
     other = Machine(store, bank, folder / "other", trusted=frozenset({BEN.did}))
-    assert other.standing() == "untrusted"  # nobody here ever heard of whom took it in
+    assert other.standing() == "untrusted"  # unknown to this machine
     two_of_three.decider(BEN, CAT).end(REVOKED, OWNER.did, "stolen")
     late = Machine(store, bank, folder / "late", trusted=frozenset({OWNER.did}))
-    assert late.standing() == "untrusted"  # whoever stole it may have taken them in
+    assert late.standing() == "untrusted"  # a thief may have admitted them
 
 
 @settings(max_examples=60, deadline=None)

@@ -116,7 +116,7 @@ def test_a_large_blob_takes_little_memory(store: SqliteStore) -> None:
     ledger = created(store)
     store.reading()
     gc.collect()
-    others = apsw.memory_used()  # what connections of other tests in this process still hold
+    others = apsw.memory_used()  # memory of connections of other tests in this process
     tracemalloc.start()
     apsw.memory_high_water(reset=True)
     try:

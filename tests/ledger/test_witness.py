@@ -295,7 +295,7 @@ def test_missing_bytes_in_the_middle_are_detected_when_they_are_read(
         assert (caught.value.file, caught.value.line) == (str(path), line)
     path.write_bytes(lines[0] + b"junk\n" + lines[2])
     with pytest.raises(WitnessError):
-        witness.record(signed(2))  # whether it was another cannot be told any more
+        witness.record(signed(2))  # whether it was another head is unknown
     assert witness.record(signed(4)) is WitnessOutcome.WRITTEN
 
 

@@ -229,7 +229,7 @@ def test_a_kill_before_the_acknowledgment_lets_the_next_process_resume(
     """Fault: kill -9 before each step of an append, including the very first."""
     witness.folder.mkdir(mode=0o700)
     for size in (1, 2):
-        if moment == "ftruncate":  # there is something to cut
+        if moment == "ftruncate":  # there is something to truncate
             with heads_file(witness).open("ab") as stream:
                 stream.write(format_line(signed(size))[:300])
         victim = start(VICTIM, moment, witness.folder, size, 1 << 20)

@@ -1,4 +1,4 @@
-"""What `satchel connect` writes, as a host runs it: the server and the hooks have one memory."""
+"""An agent host as ``satchel connect`` configures it: server and hooks use one memory."""
 
 import asyncio
 import json
@@ -12,11 +12,11 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-SAID = "We decided to keep CSV as the only format of the prices."
+DECISION = "We decided to keep CSV as the only format of the prices."
 
 
 def satchel(*words: str) -> str:
-    """Run a command, and return what it prints."""
+    """Run a command, and return its output."""
     command = [sys.executable, "-m", "satchel", *words]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
@@ -31,8 +31,8 @@ def run_hook(settings: Path, event: str, said: dict[str, str]) -> Any:
     return json.loads(ran.stdout)
 
 
-def called(servers: Path, name: str, arguments: dict[str, Any]) -> str:
-    """Return the text that a tool of the server of a host's entry answers with."""
+def call_tool(servers: Path, name: str, arguments: dict[str, Any]) -> str:
+    """Return the text result of a tool of the server that a host has configured."""
     entry = json.loads(servers.read_bytes())["mcpServers"]["satchel"]
     parameters = StdioServerParameters(**entry, env=dict(os.environ))
 
@@ -46,10 +46,10 @@ def called(servers: Path, name: str, arguments: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("chooses", [True, False], ids=["chosen bank", "no banks yet"])
-def test_what_a_hook_stores_is_recalled_by_the_server_of_the_same_host(
+def test_server_and_hooks_of_a_host_share_their_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, chooses: bool
 ) -> None:
-    """In the default bank, also when another one becomes the default later; and the reverse."""
+    """In the default bank of the time of ``connect``, in both directions."""
     monkeypatch.setenv("HOME", str(tmp_path))
     if chooses:
         satchel("bank", "create", "work")
@@ -59,15 +59,15 @@ def test_what_a_hook_stores_is_recalled_by_the_server_of_the_same_host(
     if chooses:
         satchel("bank", "use", "home")
     transcript = tmp_path / "s1.jsonl"
-    transcript.write_text(json.dumps({"role": "user", "content": SAID}) + "\n")
+    transcript.write_text(json.dumps({"role": "user", "content": DECISION}) + "\n")
     servers, settings = tmp_path / ".claude.json", tmp_path / ".claude" / "settings.json"
     said = {"session_id": "s1", "transcript_path": str(transcript), "cwd": str(tmp_path)}
     run_hook(settings, "Stop", {**said, "hook_event_name": "Stop"})
-    assert SAID in called(servers, "recall", {"query": "format of the prices"})
-    called(servers, "remember", {"text": "The release is on Fridays"})
+    assert DECISION in call_tool(servers, "recall", {"query": "format of the prices"})
+    call_tool(servers, "remember", {"text": "The release is on Fridays"})
     start = run_hook(settings, "SessionStart", {"session_id": "s2", "cwd": str(tmp_path)})
     given = start["hookSpecificOutput"]["additionalContext"]
-    assert SAID in given
+    assert DECISION in given
     assert "The release is on Fridays" in given
     if chooses:
         assert "CSV" not in satchel("recall", "format of the prices")

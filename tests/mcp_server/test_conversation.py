@@ -1,4 +1,4 @@
-"""A model that only sees what the tools return: it finds, updates and forgets what it means."""
+"""A model that gets only the text of tools finds, updates and forgets the right memories."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
-from http_kit import HERE, serving
+from http_kit import HERE, running_gateway
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -39,8 +39,8 @@ ROW = re.compile(r"^\d{3}[|~]([0-9a-f]{8,}) ?([^|]*)\|(.*)$", re.MULTILINE)
 
 
 @asynccontextmanager
-async def over(transport: str) -> AsyncIterator[Client]:
-    """Give an official client: of a process over its streams, or of the gateway."""
+async def connected_client(transport: str) -> AsyncIterator[Client]:
+    """Yield an official client: of a process over its streams, or of the gateway."""
     if transport == "stdio":
         command = StdioServerParameters(
             command=sys.executable, args=["-m", "satchel", "mcp"], env=dict(os.environ)
@@ -48,16 +48,16 @@ async def over(transport: str) -> AsyncIterator[Client]:
         async with Client(stdio_client(command)) as client:
             yield client
         return
-    with serving() as served:
-        door = httpx.ASGITransport(served.app, client=(HERE, 50_000))
-        async with httpx.AsyncClient(transport=door) as asks:
-            streams = streamable_http_client("http://localhost/mcp", http_client=asks)
+    with running_gateway() as served:
+        transport_to_app = httpx.ASGITransport(served.app, client=(HERE, 50_000))
+        async with httpx.AsyncClient(transport=transport_to_app) as http_client:
+            streams = streamable_http_client("http://localhost/mcp", http_client=http_client)
             async with Client(streams) as client:
                 yield client
 
 
-async def say(client: Client, name: str, **arguments: Any) -> str:
-    """Call a tool; return the text alone, which is what a model reads."""
+async def call_for_text(client: Client, name: str, **arguments: Any) -> str:
+    """Call a tool; return its text only, which is what a model reads."""
     answer = await client.call_tool(name, arguments)
     assert not answer.is_error, answer.content
     return "\n".join(each.text for each in answer.content if isinstance(each, TextContent))
@@ -68,24 +68,24 @@ def rows(text: str) -> dict[str, str]:
     return {found[1]: found[3] for found in ROW.finditer(text)}
 
 
-def named(text: str, words: str) -> str:
-    """Return the ID of the one memory of a text that says something."""
+def id_of(text: str, words: str) -> str:
+    """Return the ID of the one memory of a text that contains these words."""
     (identity,) = [short for short, said in rows(text).items() if words in said]
     return identity
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_a_conversation_of_thirty_turns_hits_the_memory_that_was_meant(
+def test_a_conversation_of_30_turns_changes_the_right_memories(
     own_home: Path, transport: str
 ) -> None:
-    """Every update and forget is made with an ID, or words, out of a text that a tool returned."""
+    """Each update and forget uses an ID, or words, of a text that a tool returned."""
     del own_home
 
     async def converse() -> None:
         turns = 0
-        async with over(transport) as client:
+        async with connected_client(transport) as client:
             for fact in FACTS:
-                assert (await say(client, "remember", text=fact)).startswith("Stored as ")
+                assert (await call_for_text(client, "remember", text=fact)).startswith("Stored as ")
                 turns += 1
             for query, words, better in (
                 ("where does Ada live?", "Lisbon", "Ada moved to Porto in June 2026"),
@@ -93,20 +93,26 @@ def test_a_conversation_of_thirty_turns_hits_the_memory_that_was_meant(
                 ("where is the passport?", "red drawer", "Bob keeps the passport in the safe"),
                 ("name of the staging server", "heron", "The staging server is called egret"),
             ):
-                found = await say(client, "recall", query=query)
+                found = await call_for_text(client, "recall", query=query)
                 assert words in next(iter(rows(found).values())), found
-                told = await say(client, "update", id=named(found, words), text=better)
+                told = await call_for_text(client, "update", id=id_of(found, words), text=better)
                 assert told.startswith("Updated: ")
-                again = await say(client, "recall", query=query)
+                again = await call_for_text(client, "recall", query=query)
                 assert better in again.replace("\\.", ":")
                 assert words not in again
                 turns += 3
-            found = await say(client, "recall", query="hazelnuts")
-            assert "Forgot" in await say(client, "forget", ids=[named(found, "hazelnuts")])
-            assert "hazelnuts" not in await say(client, "recall", query="allergic to hazelnuts")
-            assert "Forgot" in await say(client, "forget", ids=["Bob prefers short answers"])
-            assert "Forgot" in await say(client, "forget", ids=["key rotates every"])
-            listed = await say(client, "list", limit=20)
+            found = await call_for_text(client, "recall", query="hazelnuts")
+            assert "Forgot" in await call_for_text(
+                client, "forget", ids=[id_of(found, "hazelnuts")]
+            )
+            assert "hazelnuts" not in await call_for_text(
+                client, "recall", query="allergic to hazelnuts"
+            )
+            assert "Forgot" in await call_for_text(
+                client, "forget", ids=["Bob prefers short answers"]
+            )
+            assert "Forgot" in await call_for_text(client, "forget", ids=["key rotates every"])
+            listed = await call_for_text(client, "list", limit=20)
             turns += 6
             assert sorted(rows(listed).values()) == sorted(
                 [
@@ -117,13 +123,15 @@ def test_a_conversation_of_thirty_turns_hits_the_memory_that_was_meant(
                     "The staging server is called egret",
                 ]
             )
-            shown = await say(client, "show", id=named(listed, "egret"))
+            shown = await call_for_text(client, "show", id=id_of(listed, "egret"))
             assert list(rows(shown).values()) == [
                 "The staging server is called egret",
                 "The staging server is called heron",
             ]
             assert "current" in shown
-            assert rows(await say(client, "show", id="The staging server is called egret"))
+            assert rows(
+                await call_for_text(client, "show", id="The staging server is called egret")
+            )
             several = await client.call_tool("forget", {"ids": ["ada's favourite"]})
             assert not several.is_error
             assert (await client.call_tool("forget", {"ids": ["ada likes nothing"]})).is_error
@@ -135,15 +143,17 @@ def test_a_conversation_of_thirty_turns_hits_the_memory_that_was_meant(
         assert len(store.bank().list()) == 4
 
 
-def test_the_text_is_no_longer_than_it_says_and_skips_what_does_not_fit(own_home: Path) -> None:
-    """The tokens counted are those of the text; a memory too long for the budget is shortened."""
+def test_the_text_of_recall_stays_within_its_budget(own_home: Path) -> None:
+    """The reported tokens are those of the text; a memory over the budget is shortened."""
     del own_home
 
     async def work() -> None:
-        async with over("stdio") as client:
+        async with connected_client("stdio") as client:
             for number in range(40):
-                await say(client, "remember", text=f"passport note {number}: {'word ' * 30}")
-            await say(client, "remember", text="harbour " * 3000)
+                await call_for_text(
+                    client, "remember", text=f"passport note {number}: {'word ' * 30}"
+                )
+            await call_for_text(client, "remember", text="harbour " * 3000)
             answer = await client.call_tool("recall", {"query": "passport", "token_budget": 400})
             (text,) = [each.text for each in answer.content if isinstance(each, TextContent)]
             values = answer.structured_content or {}
@@ -152,7 +162,7 @@ def test_the_text_is_no_longer_than_it_says_and_skips_what_does_not_fit(own_home
             assert values["tokens"] >= len(text.split())
             assert values["over_budget"] > 0
             assert "skipped: over the budget" in text
-            long = await say(client, "recall", query="harbour", token_budget=300)
+            long = await call_for_text(client, "recall", query="harbour", token_budget=300)
             assert len(rows(long)) == 1
             assert long.count("harbour") > 20
             refused = await client.call_tool("recall", {"query": "x", "token_budget": 0})
@@ -163,7 +173,7 @@ def test_the_text_is_no_longer_than_it_says_and_skips_what_does_not_fit(own_home
     asyncio.run(work())
 
 
-def test_words_that_several_memories_say_are_answered_with_their_ids(own_home: Path) -> None:
+def test_forget_with_ambiguous_words_returns_the_matching_ids(own_home: Path) -> None:
     """Nothing is forgotten by a guess."""
     del own_home
     with Satchel.open() as store:
@@ -172,19 +182,21 @@ def test_words_that_several_memories_say_are_answered_with_their_ids(own_home: P
             bank.remember(text)
 
         async def work() -> None:
-            async with over("stdio") as client:
+            async with connected_client("stdio") as client:
                 refused = await client.call_tool("forget", {"ids": ["Ada likes"]})
                 assert refused.is_error
                 assert "2 current memories contain" in str(refused.content)
-                assert len(rows(await say(client, "list"))) == 2
-                await say(client, "forget", ids=['"ada  LIKES green tea"'])
-                assert list(rows(await say(client, "list")).values()) == ["Ada likes black tea"]
+                assert len(rows(await call_for_text(client, "list"))) == 2
+                await call_for_text(client, "forget", ids=['"ada  LIKES green tea"'])
+                assert list(rows(await call_for_text(client, "list")).values()) == [
+                    "Ada likes black tea"
+                ]
 
         asyncio.run(work())
 
 
 def test_the_core_tools_take_at_most_1_200_tokens() -> None:
-    """Names, descriptions and schemas, as o200k counts them; every parameter is described."""
+    """Names, descriptions and schemas, in o200k tokens; every parameter is described."""
     tools = asyncio.run(server(None, ()).list_tools())
     assert [tool.name for tool in tools] == [
         *("remember", "recall", "list", "show", "update", "forget"),
@@ -203,7 +215,7 @@ def test_the_core_tools_take_at_most_1_200_tokens() -> None:
 
 
 def test_other_tools_are_offered_by_toolset(own_home: Path) -> None:
-    """Not to a model in a session of writing code, unless somebody asks for them."""
+    """Only on request."""
     del own_home
     command = [sys.executable, "-m", "satchel", "mcp", "--tools", "--json"]
     names = {}

@@ -1,4 +1,4 @@
-"""A host that closes standard input right after its requests gets every answer."""
+"""A host that closes standard input after its requests gets all answers."""
 
 import json
 import os
@@ -16,13 +16,13 @@ from satchel.mcp.server import IncomingStream, OutgoingStream, PendingRequests
 CALLS = 8
 
 
-def written(messages: list[dict[str, Any]]) -> bytes:
-    """Return messages as a host writes them."""
+def encoded_messages(messages: list[dict[str, Any]]) -> bytes:
+    """Return messages as lines of JSON."""
     return b"".join(json.dumps({"jsonrpc": "2.0", **each}).encode() + b"\n" for each in messages)
 
 
 def conversation() -> list[dict[str, Any]]:
-    """Return a start, a list of tools, and calls that store and search."""
+    """Return a handshake, a list of tools, and calls that store and search."""
     client = {"name": "test", "version": "1"}
     start = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
     calls = [
@@ -40,11 +40,11 @@ def conversation() -> list[dict[str, Any]]:
 
 
 def test_all_requests_are_answered_when_the_input_ends_early() -> None:
-    """Results and errors alike; what was acknowledged is stored."""
+    """Results and errors; acknowledged memories are stored."""
     command = [sys.executable, "-m", "satchel"]
     messages = conversation()
     ran = subprocess.run(
-        [*command, "mcp"], input=written(messages), capture_output=True, check=True
+        [*command, "mcp"], input=encoded_messages(messages), capture_output=True, check=True
     )
     answers = {each["id"]: each for each in map(json.loads, ran.stdout.splitlines())}
     assert set(answers) == {each["id"] for each in messages if "id" in each}
@@ -61,26 +61,26 @@ def test_all_requests_are_answered_when_the_input_ends_early() -> None:
     assert len(json.loads(listed.stdout)["memories"]) == CALLS
 
 
-def test_a_host_that_sends_nothing_ends_the_server() -> None:
-    """Nothing is pending, so nothing is waited for."""
+def test_the_server_exits_on_empty_input() -> None:
+    """No request is pending."""
     command = [sys.executable, "-m", "satchel", "mcp"]
     ran = subprocess.run(command, input=b"", capture_output=True, check=True)
     assert ran.stdout == b""
 
 
-def requested(identity: int, method: str = "tools/call") -> SessionMessage:
-    """Return a request."""
+def request(identity: int, method: str = "tools/call") -> SessionMessage:
+    """Return a request message."""
     return SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=identity, method=method))
 
 
-CANCELLED = SessionMessage(
+CANCELED = SessionMessage(
     JSONRPCNotification(jsonrpc="2.0", method="notifications/cancelled", params={"requestId": 1})
 )
 ANSWER = SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
 
 
-async def _end(received: list[Any], sent: list[Any], *, patience: float) -> bool:
-    """Return whether the end of the input is passed on after this, when nothing else happens."""
+async def _ends(received: list[Any], sent: list[Any], *, patience: float) -> bool:
+    """Return whether the end of the input is passed on after these messages."""
     pending, ended = PendingRequests(patience), list[bool]()
     to_server, from_host = anyio.create_memory_object_stream[Any](10)
     to_host, from_server = anyio.create_memory_object_stream[Any](10)
@@ -113,22 +113,22 @@ async def _end(received: list[Any], sent: list[Any], *, patience: float) -> bool
     ("received", "sent"),
     [
         ([], []),
-        ([requested(1)], [ANSWER]),
-        ([requested(1), CANCELLED], []),
-        ([requested(1, "subscriptions/listen")], []),
+        ([request(1)], [ANSWER]),
+        ([request(1), CANCELED], []),
+        ([request(1, "subscriptions/listen")], []),
         ([ValueError("no message")], []),
     ],
     ids=["nothing", "answered", "cancelled", "a subscription", "not a message"],
 )
-def test_the_end_is_not_withheld_for_what_nobody_will_answer(
+def test_the_end_does_not_wait_for_subscriptions_and_canceled_requests(
     received: list[Any], sent: list[Any]
 ) -> None:
-    """A subscription is answered when the connection ends; a cancelled request never is."""
-    assert anyio.run(lambda: _end(received, sent, patience=float("inf")))
+    """A subscription ends with the connection; a canceled request is never answered."""
+    assert anyio.run(lambda: _ends(received, sent, patience=float("inf")))
 
 
-def test_the_end_is_withheld_from_a_running_request_for_a_bounded_time() -> None:
-    """A tool that never ends does not keep the server for ever."""
-    asked = [requested(1), requested(2)]
-    assert not anyio.run(lambda: _end(asked, [ANSWER], patience=float("inf")))
-    assert anyio.run(lambda: _end(asked, [ANSWER], patience=0))
+def test_the_end_waits_for_a_running_request_up_to_a_timeout() -> None:
+    """A tool that never returns does not keep the server running."""
+    asked = [request(1), request(2)]
+    assert not anyio.run(lambda: _ends(asked, [ANSWER], patience=float("inf")))
+    assert anyio.run(lambda: _ends(asked, [ANSWER], patience=0))

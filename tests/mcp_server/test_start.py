@@ -1,4 +1,4 @@
-"""What `satchel mcp` imports until it has listed its tools."""
+"""Modules that ``satchel mcp`` imports until it lists its tools."""
 
 import json
 import os
@@ -25,9 +25,9 @@ OPTIONAL = frozenset(
         "satchel.admin.bank_copy",
     }
 )
-"""What only the tools of toolsets need."""
+"""Modules of toolsets only."""
 
-LATER = frozenset(
+CALLS = frozenset(
     {
         "satchel.bank.checks",
         "satchel.rehydrate.memory_lines",
@@ -38,10 +38,10 @@ LATER = frozenset(
         "numpy",
     }
 )
-"""What calls need, or the gateway."""
+"""Modules of tool calls, or of the gateway."""
 
 HTTP = frozenset({"httpx2", "mcp.client", "rich.console", "sse_starlette", "starlette", "uvicorn"})
-"""What the SDK needs for HTTP, and to color its log."""
+"""Modules that the SDK needs for HTTP, and to color its log."""
 
 MAIN = """
 import atexit, sys
@@ -66,17 +66,15 @@ HELLO = [
     {"jsonrpc": "2.0", "method": "notifications/initialized"},
     {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
 ]
-
-
-USUAL = {
-    "an SDK that it was not tested with": "sdk.TESTED = frozenset()",
-    "a stand-in that the SDK needs": "sdk._HTTP_ONLY += ('mcp.server.mcpserver.tools',)",
-    "an import that fails": "sdk._HTTP_ONLY += ('mcp.server.lowlevel.server',)",
+FULL_IMPORTS = {
+    "an untested SDK": "sdk.TESTED = frozenset()",
+    "a stub that the SDK needs": "sdk._HTTP_ONLY += ('mcp.server.mcpserver.tools',)",
+    "a failing import": "sdk._HTTP_ONLY += ('mcp.server.lowlevel.server',)",
 }
 
 
-def started(*arguments: str, main: str = MAIN) -> tuple[list[str], set[str]]:
-    """Return the tools that a server lists, and the modules that it has imported by then."""
+def start_server(*arguments: str, main: str = MAIN) -> tuple[list[str], set[str]]:
+    """Return the tools that a server lists, and the modules that it has imported."""
     with subprocess.Popen(
         [sys.executable, "-c", main, "mcp", *arguments],
         stdin=subprocess.PIPE,
@@ -97,26 +95,26 @@ def started(*arguments: str, main: str = MAIN) -> tuple[list[str], set[str]]:
 
 
 @pytest.mark.usefixtures("own_home")
-def test_a_server_with_the_core_tools_imports_nothing_of_toolsets_or_calls() -> None:
-    """A host starts it for every session, and mostly wants the core tools."""
-    tools, modules = started()
+def test_a_server_with_core_tools_imports_no_toolset() -> None:
+    """A host starts it for every session, usually with the core tools only."""
+    tools, modules = start_server()
     assert tools == ["remember", "recall", "list", "show", "update", "forget"]
     assert "satchel.mcp.tools" in modules
-    assert sorted((OPTIONAL | LATER | HTTP) & modules) == []
+    assert sorted((OPTIONAL | CALLS | HTTP) & modules) == []
 
 
 @pytest.mark.usefixtures("own_home")
-@pytest.mark.parametrize("change", USUAL.values(), ids=USUAL)
-def test_a_server_that_needs_http_imports_it(change: str) -> None:
-    """It answers the same, a little later."""
-    tools, modules = started(main=MAIN.replace("sys.argv =", f"{change}; sys.argv ="))
-    assert tools == started()[0]
+@pytest.mark.parametrize("change", FULL_IMPORTS.values(), ids=FULL_IMPORTS)
+def test_the_sdk_is_imported_completely_if_necessary(change: str) -> None:
+    """The answers are the same."""
+    tools, modules = start_server(main=MAIN.replace("sys.argv =", f"{change}; sys.argv ="))
+    assert tools == start_server()[0]
     assert sorted(HTTP - modules - {"rich.console"}) == []
 
 
 @pytest.mark.usefixtures("own_home")
-def test_what_http_needs_can_be_imported_after_the_start() -> None:
-    """The real modules, by a tool that asks a service, or a client of the SDK."""
+def test_http_modules_can_be_imported_after_the_start() -> None:
+    """For a tool that calls a service, or a client of the SDK."""
     after = (
         "atexit.register(lambda: print(mcp.Client.__module__, starlette.applications.__file__));"
         "atexit.register(lambda: exec('import mcp, httpx2, starlette.applications', globals()));"
@@ -133,25 +131,25 @@ def test_what_http_needs_can_be_imported_after_the_start() -> None:
     assert path.endswith("applications.py")
 
 
-def test_the_installed_sdk_is_one_that_the_start_was_tested_with() -> None:
-    """Another one is imported as usual; then it is to be tested, and added."""
+def test_the_installed_sdk_is_a_tested_one() -> None:
+    """Another one is imported completely, until it is tested and added."""
     assert ".".join(version("mcp").split(".")[:2]) in TESTED
 
 
 @pytest.mark.usefixtures("own_home")
-def test_a_server_with_all_toolsets_imports_what_they_need() -> None:
-    """So the list above names modules that there are."""
-    tools, modules = started("--toolset", "all")
+def test_a_server_with_all_toolsets_imports_their_modules() -> None:
+    """So the list above names existing modules."""
+    tools, modules = start_server("--toolset", "all")
     assert len(tools) > 6
     assert sorted(OPTIONAL - modules) == []
 
 
 @pytest.mark.usefixtures("own_home")
 def test_each_toolset_adds_its_own_tools() -> None:
-    """The tools of a toolset are those of its name alone."""
-    core, _ = started()
+    """And no others."""
+    core, _ = start_server()
     added = {
-        name: set(started("--toolset", name)[0]) - set(core)
+        name: set(start_server("--toolset", name)[0]) - set(core)
         for name in ("context", "files", "artifacts", "sessions")
     }
     assert added == {

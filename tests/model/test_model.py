@@ -256,7 +256,7 @@ def test_every_type_decodes_by_its_tag() -> None:
         assert type(found) is cls
 
 
-def test_own_times_of_edges_and_sessions_are_checked() -> None:
+def test_times_of_edges_and_sessions_are_validated() -> None:
     """A subclass checks its own times and the inherited ones."""
     day = "2025-02-30T00:00:00.000000Z"
     with pytest.raises(ValueError, match="valid_until"):

@@ -143,7 +143,7 @@ def test_filters_apply_to_nearest_memories(bank: Remembering) -> None:
     assert "sushi, over" not in texts(ask(bank, "dinner"))
 
 
-def test_memories_retired_since_are_ranked_by_meaning_as_well(bank: Remembering) -> None:
+def test_an_as_of_query_ranks_later_retired_memories_by_meaning(bank: Remembering) -> None:
     """As of an earlier moment, memories deleted later rank as before."""
     (old,) = bank.add(Semantic(text="tea and sushi of the first day"))
     bank.add(Semantic(text="tea towels for the desk office report"))
@@ -170,7 +170,7 @@ def test_a_turn_shares_its_score_with_its_neighbors(bank: Remembering) -> None:
     assert all(hit.entry.scope == Scope(run="r1") for hit in found.hits)
 
 
-def test_a_long_turn_shares_little(bank: Remembering) -> None:
+def test_a_long_turn_shares_little_of_its_score(bank: Remembering) -> None:
     """A long answer has many words of its own; its neighbors get less of its score."""
     bank.add(turn("Ada", "thank you", "r1"), turn("Bela", "noodles", "r1"))
     bank.add(turn("Ada", "thanks", "r2"), turn("Bela", "noodles " + "and so on " * 500, "r2"))
@@ -206,7 +206,7 @@ def test_a_conversation_about_all_words_of_the_question_ranks_first(bank: Rememb
     assert [hit.entry.scope for hit in boats] == [Scope(run="r2"), Scope(run="r1")]
 
 
-def test_links_are_followed_one_hop(bank: Remembering) -> None:
+def test_recall_follows_links_for_one_hop(bank: Remembering) -> None:
     """Memories linked with the best results rank after them, marked; nothing further."""
     first, second, third = bank.add(
         Semantic(text="the boat is called Petrel"),
@@ -348,7 +348,7 @@ def test_a_short_turn_does_not_rank_with_the_long_turn_before_it(bank: Rememberi
     assert words["trains"] > words["I like noodles"] / 2
 
 
-def test_a_question_for_a_time_prefers_turns_that_name_one(bank: Remembering) -> None:
+def test_a_question_for_a_time_prefers_turns_with_a_date(bank: Remembering) -> None:
     """Of two with the same text, the one with a date answers "when"."""
     bank.add(
         turn("Ada", "we sailed to Bergen", "r1"), turn("Ada", "we sailed to Bergen yesterday", "r2")
@@ -489,9 +489,7 @@ def _sketched(vectors: list[list[float]]) -> tuple[Generation, dict[str, bytes]]
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3000), st.sampled_from([3, 64, 100]))
 @settings(max_examples=15, deadline=None)
-def test_sketches_are_compared_alike_with_numpy_and_without(
-    seed: int, count: int, size: int
-) -> None:
+def test_sketches_compare_equally_with_and_without_numpy(seed: int, count: int, size: int) -> None:
     """For all vectors: the same positions, order and cosines, to the digit."""
     chance = np.random.default_rng(seed)
     vectors = chance.normal(size=(count, size)).round(int(chance.integers(0, 3))).tolist()

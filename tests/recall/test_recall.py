@@ -62,7 +62,7 @@ def test_recall_finds_the_answer_and_gives_reasons(bank: Remembering) -> None:
         ("mail ada@example.com today", "ada@example.com", ("ada example com",)),
     ],
 )
-def test_words_are_found_in_any_script(
+def test_recall_finds_words_in_any_script(
     bank: Remembering, text: str, typed: str, terms: tuple[str, ...]
 ) -> None:
     """And returned as they are written."""
@@ -197,7 +197,7 @@ def test_only_memories_are_recalled(bank: Remembering) -> None:
 
 
 @pytest.mark.parametrize("text", ["tea", ""])
-def test_validity_counts_to_the_microsecond(bank: Remembering, text: str) -> None:
+def test_validity_is_exact_to_the_microsecond(bank: Remembering, text: str) -> None:
     """From the first moment, before the last; others are returned on request."""
     before, after = JUNE.replace("000000Z", "000001Z"), "2026-06-01T11:59:59.999999Z"
     bank.add(

@@ -200,7 +200,7 @@ def turns() -> Iterator[Episodic]:
         )
 
 
-def test_a_conversation_is_ranked_alike_on_every_store(stores: dict[str, Store]) -> None:
+def test_a_conversation_is_ranked_the_same_on_every_store(stores: dict[str, Store]) -> None:
     """The same memories in the same order, with the same scores."""
     answers = {}
     for name, store in stores.items():

@@ -79,7 +79,7 @@ def test_answers_are_the_same_with_a_cold_warm_or_disabled_cache(
     assert 0 < texts.texts.size <= 1 << 16
 
 
-def test_answers_are_the_same_with_numpy_and_without(
+def test_answers_are_the_same_with_and_without_numpy(
     bank: Remembering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To the last digit of each score: numpy is used if it is loaded, and never loaded for it."""

@@ -40,7 +40,7 @@ class LengthEmbedder:
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read eight memories at a time."""
     monkeypatch.setattr(vector_index, "_TOGETHER", 8)
-    monkeypatch.setenv("SATCHEL_INFERENCE_AUTOMATIC", "false")  # only what is asked for is made
+    monkeypatch.setenv("SATCHEL_INFERENCE_AUTOMATIC", "false")  # vectors are made only on request
 
 
 @pytest.fixture

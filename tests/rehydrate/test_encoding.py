@@ -1,5 +1,5 @@
 """The encoded record: it cannot be broken out of, and it decodes byte for byte."""
-# ruff: noqa: RUF001 - lookalikes are what it is about
+# ruff: noqa: RUF001 - the tests are about lookalikes
 
 import json
 import unicodedata

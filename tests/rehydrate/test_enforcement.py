@@ -22,7 +22,7 @@ from satchel.screening.injection import (
     shapes_in,
 )
 
-# ruff: noqa: RUF001 - lookalikes are what it is about
+# ruff: noqa: RUF001 - the tests are about lookalikes
 
 
 OUTSIDE, USER = TrustClass.EXTERNAL, TrustClass.USER

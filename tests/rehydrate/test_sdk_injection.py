@@ -2,7 +2,7 @@
 
 The reference describes the patterns; each is written out here as a memory from outside.
 """
-# ruff: noqa: RUF001 - lookalikes are what it is about
+# ruff: noqa: RUF001 - the tests are about lookalikes
 
 import base64
 import re

@@ -86,8 +86,8 @@ def test_a_folder_chosen_by_the_operator_keeps_its_mode(tmp_path: Path) -> None:
         open_private(tmp_path / "missing" / "file", create=True, own_folder=False)
 
 
-def test_a_shared_system_folder_keeps_its_mode(tmp_path: Path) -> None:
-    """State directly in the temporary folder or the root would lock out other users."""
+def test_state_in_a_shared_system_folder_is_refused(tmp_path: Path) -> None:
+    """Making the temporary folder or the root private would lock out other users."""
     everyones = tmp_path / "everyones"
     everyones.mkdir()
     everyones.chmod(0o1777)
@@ -238,10 +238,10 @@ def test_a_failed_system_call_leaves_no_descriptor_open(
     assert descriptors() <= before
 
 
-def test_a_file_system_without_permissions_is_reported(
+def test_a_file_system_without_permissions_is_refused(
     state_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """FAT accepts a change of mode without effect; no repair is reported."""
+    """FAT accepts a change of mode without effect."""
     state_file.chmod(0o644)
     monkeypatch.setattr(os, "fchmod", lambda *_: None)
     monkeypatch.setattr(Path, "chmod", lambda *_: None)

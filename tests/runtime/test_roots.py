@@ -51,8 +51,8 @@ def write(path: str | Path, *roots: list[str | Path], overwrite: bool = True) ->
         stream.write(b"new")
 
 
-Door = Callable[..., object]
-each_door = pytest.mark.parametrize("door", [read, write])
+Access = Callable[..., object]
+each_access = pytest.mark.parametrize("access", [read, write])
 
 
 def test_files_in_a_root_are_read_and_written(root: Path) -> None:
@@ -97,9 +97,9 @@ def test_attack_changing_the_current_folder_has_no_effect(
     assert [found.name for found in (root.parent / "outside").iterdir()] == ["file"]
 
 
-@each_door
+@each_access
 def test_a_missing_current_folder_is_refused(
-    root: Path, door: Door, monkeypatch: pytest.MonkeyPatch
+    root: Path, access: Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without it a relative path has no meaning."""
     gone = root / "gone"
@@ -107,10 +107,10 @@ def test_a_missing_current_folder_is_refused(
     monkeypatch.chdir(gone)
     gone.rmdir()
     with pytest.raises(ContainmentError, match="current folder no longer exists"):
-        door("file", [root])
+        access("file", [root])
 
 
-@each_door
+@each_access
 @pytest.mark.parametrize(
     "said",
     [
@@ -158,7 +158,7 @@ def test_a_missing_current_folder_is_refused(
     ],
 )
 def test_attack_a_path_that_leads_out_is_refused_before_any_file_is_opened(
-    root: Path, door: Door, said: str, monkeypatch: pytest.MonkeyPatch
+    root: Path, access: Access, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``..``, a tilde, control and bidirectional characters, system folders."""
     monkeypatch.chdir(root)
@@ -174,19 +174,21 @@ def test_attack_a_path_that_leads_out_is_refused_before_any_file_is_opened(
     really = os.open
     monkeypatch.setattr(os, "open", noted)
     with pytest.raises(ContainmentError) as caught:
-        door(said.format(root=root, outside=outside), [root])
+        access(said.format(root=root, outside=outside), [root])
     monkeypatch.undo()
     assert isinstance(caught.value, ValueError)
     assert opened == []
     assert picture(root.parent) == before
 
 
-@each_door
+@each_access
 @pytest.mark.parametrize("said", ["/proc/self/root/etc/passwd", "/dev/fd/0", "/sys/x", "/proc/1"])
-def test_attack_system_folders_are_refused_even_with_the_root_slash(door: Door, said: str) -> None:
+def test_attack_system_folders_are_refused_even_with_the_root_slash(
+    access: Access, said: str
+) -> None:
     """Their files lead to the open files of any process."""
     with pytest.raises(ContainmentError, match="system folder"):
-        door(said, ["/"])
+        access(said, ["/"])
 
 
 def test_a_path_of_bytes_is_a_typed_error(root: Path) -> None:
@@ -205,29 +207,29 @@ def test_attack_a_relative_root_is_refused(said: str) -> None:
         Roots([said])
 
 
-@each_door
-def test_lists_of_roots_intersect(root: Path, door: Door) -> None:
+@each_access
+def test_lists_of_roots_intersect(root: Path, access: Access) -> None:
     """A second list narrows the first and never widens it, in any order."""
     path = root / "sub" / "file"
     everything, narrow, other = ["/"], [root / "sub"], [root.parent / "outside"]
-    door(path, everything, narrow)
-    door(path, narrow, everything)
+    access(path, everything, narrow)
+    access(path, narrow, everything)
     for lists in ([narrow, other], [other, everything], [narrow, []], [[], everything]):
         with pytest.raises(ContainmentError):
-            door(path, *lists)
+            access(path, *lists)
     with pytest.raises(ContainmentError):
-        door(root.parent / "outside" / "file", everything, narrow)
+        access(root.parent / "outside" / "file", everything, narrow)
 
 
-@each_door
-def test_an_empty_list_of_roots_permits_no_path(root: Path, door: Door) -> None:
+@each_access
+def test_an_empty_list_of_roots_permits_no_path(root: Path, access: Access) -> None:
     """It is not the same as no list."""
     with pytest.raises(ContainmentError, match="empty"):
-        door(root / "sub" / "file", [])
+        access(root / "sub" / "file", [])
 
 
-@each_door
-def test_attack_a_link_at_any_part_of_a_path_is_refused(root: Path, door: Door) -> None:
+@each_access
+def test_attack_a_link_at_any_part_of_a_path_is_refused(root: Path, access: Access) -> None:
     """A folder on the way or the file itself; also a link that stays inside."""
     outside = root.parent / "outside"
     before = picture(outside)
@@ -237,18 +239,18 @@ def test_attack_a_link_at_any_part_of_a_path_is_refused(root: Path, door: Door) 
     (root / "sub" / "nowhere").symlink_to(outside / "made")
     for path in ("out/file", "in/file", "out/new", "sub/link", "sub/nowhere"):
         with pytest.raises(PathRefusedError, match="link"):
-            door(root / path, [root])
+            access(root / path, [root])
     assert picture(outside) == before
 
 
-@each_door
-def test_attack_a_root_that_is_a_link_is_refused(root: Path, door: Door) -> None:
+@each_access
+def test_attack_a_root_that_is_a_link_is_refused(root: Path, access: Access) -> None:
     """Otherwise its target could be exchanged."""
     (root.parent / "link").symlink_to(root)
     (root.parent / "above").symlink_to(root.parent)
     for said in (root.parent / "link", root.parent / "above" / "root"):
         with pytest.raises(PathRefusedError, match="link"):
-            door(said / "sub" / "file", [said])
+            access(said / "sub" / "file", [said])
 
 
 def test_attack_a_link_planted_after_opening_has_no_effect(root: Path) -> None:
@@ -301,18 +303,20 @@ def test_attack_a_file_that_replaces_the_output_is_not_read_back(root: Path) -> 
             outlet.written()
 
 
-@each_door
-def test_attack_a_hard_link_to_a_file_outside_is_refused(root: Path, door: Door) -> None:
+@each_access
+def test_attack_a_hard_link_to_a_file_outside_is_refused(root: Path, access: Access) -> None:
     """It would be read, or overwritten."""
     outside = root.parent / "outside" / "file"
     os.link(outside, root / "sub" / "hard")
     with pytest.raises(PathRefusedError, match="2 names"):
-        door(root / "sub" / "hard", [root])
+        access(root / "sub" / "hard", [root])
     assert outside.read_bytes() == b"theirs"
 
 
-@each_door
-def test_attack_a_pipe_socket_or_folder_is_refused_without_waiting(root: Path, door: Door) -> None:
+@each_access
+def test_attack_a_pipe_socket_or_folder_is_refused_without_waiting(
+    root: Path, access: Access
+) -> None:
     """Opening a pipe without a writer would block for ever."""
     os.mkfifo(root / "pipe")
     (root / "folder").mkdir()
@@ -325,44 +329,44 @@ def test_attack_a_pipe_socket_or_folder_is_refused_without_waiting(root: Path, d
             os.chdir(here)
         for name in ("pipe", "socket", "folder"):
             with pytest.raises(PathRefusedError, match="not a regular file"):
-                door(root / name, [root])
+                access(root / name, [root])
 
 
-@each_door
-def test_attack_a_device_is_refused(root: Path, door: Door) -> None:
+@each_access
+def test_attack_a_device_is_refused(root: Path, access: Access) -> None:
     """/dev/zero under another name never ends. Without permission to create one, a fake is used."""
     with pytest.raises(PathRefusedError, match="not a regular file"):
         refuse_irregular(Path("/dev/zero").stat(), root / "device")
     with suppress(PermissionError):
         os.mknod(root / "device", 0o600 | stat.S_IFCHR, os.makedev(1, 5))
         with pytest.raises((PathRefusedError, UnreadableError)):
-            door(root / "device", [root])
+            access(root / "device", [root])
 
 
-@each_door
+@each_access
 @pytest.mark.parametrize("mode", [0o777, 0o707, 0o722])
-def test_attack_a_world_writable_folder_is_refused(root: Path, door: Door, mode: int) -> None:
+def test_attack_a_world_writable_folder_is_refused(root: Path, access: Access, mode: int) -> None:
     """Another user could exchange what was written there.
 
     The temporary folder is accepted: its sticky bit prevents that.
     """
-    door(root / "sub" / "file", [root])
+    access(root / "sub" / "file", [root])
     for folder in (root, root / "sub"):
         folder.chmod(mode)
         with pytest.raises(PathRefusedError, match="every user may write"):
-            door(root / "sub" / "file", [root])
+            access(root / "sub" / "file", [root])
         folder.chmod(mode | stat.S_ISVTX)
-        door(root / "sub" / "file", [root])
+        access(root / "sub" / "file", [root])
         folder.chmod(0o755)
 
 
-@each_door
+@each_access
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_attack_a_folder_of_another_user_is_refused(root: Path, door: Door) -> None:
+def test_attack_a_folder_of_another_user_is_refused(root: Path, access: Access) -> None:
     """Its owner can place anything there at any moment."""
     os.chown(root / "sub", 12345, -1)
     with pytest.raises(PathRefusedError, match="uid 12345"):
-        door(root / "sub" / "file", [root])
+        access(root / "sub" / "file", [root])
 
 
 def test_a_missing_root_is_not_created(root: Path) -> None:
@@ -394,11 +398,11 @@ def test_roots_close_their_descriptors(root: Path) -> None:
     for _ in range(10):
         read(root / "sub" / "file", [root])
         write(root / "sub" / "file", [root])
-        for door in (read, write):
+        for access in (read, write):
             with pytest.raises(PathRefusedError):
-                door(root / "sub" / "link", [root])
+                access(root / "sub" / "link", [root])
             with pytest.raises(SatchelError):
-                door(root / "none" / "file", [root])
+                access(root / "none" / "file", [root])
     assert descriptors() <= before
 
 
@@ -468,7 +472,7 @@ def test_attack_a_thread_that_swaps_links_gets_no_access_outside(tmp_path: Path,
                 except SatchelError:  # no such file, for a moment
                     pass
     assert picture(outside) == before
-    assert ends.keys() == {"_read", "_write", "refused"}
+    assert ends.keys() == {"_read_in_root", "_write_in_root", "refused"}
 
 
 def _read_in_root(root: Path, path: Path) -> None:

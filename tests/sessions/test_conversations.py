@@ -67,7 +67,7 @@ def disk_size(bank: OpenBank) -> int:
 # -- messages -------------------------------------------------------------------------------------
 
 
-def test_messages_are_read_back_with_all_members(bank: OpenBank) -> None:
+def test_messages_are_returned_with_all_members(bank: OpenBank) -> None:
     """Parts, tool calls, names and times; also a message without text."""
     parts = [{"type": "text", "text": "look"}, {"type": "image", "url": "x"}]
     calls = {"tool_calls": [{"id": "1", "function": {"name": "find", "arguments": "{}"}}]}

@@ -85,7 +85,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp())
         self.store = self.make_store(self.folder)
         self.ledger: Ledger = created(self.store)
-        self.talks: list[ModelSession] = []
+        self.model_sessions: list[ModelSession] = []
 
     def make_store(self, folder: Path) -> Store:
         """Return a new store."""
@@ -104,68 +104,68 @@ class SessionMachine(RuleBasedStateMachine):
         recorder = Recorder(Tip(start.id, start.id))
         said = [recorder.message(Message(role="user", content=one)) for one in texts]
         self._append([start, *said], batched=batched)
-        self.talks.append(ModelSession(start.id, [(MESSAGE, one) for one in texts]))
+        self.model_sessions.append(ModelSession(start.id, [(MESSAGE, one) for one in texts]))
 
     @rule(data=st.data(), texts=st.lists(_TEXTS, min_size=1, max_size=3), batched=st.booleans())
     def say(self, data: st.DataObject, texts: list[str], *, batched: bool) -> None:
         """Append messages, possibly in an import."""
-        talk = self._any(data)
-        if talk is not None:
-            recorder, given = self._recorder(talk)
+        session = self._any(data)
+        if session is not None:
+            recorder, given = self._recorder(session)
             said = [recorder.message(Message(role="user", content=one)) for one in texts]
             self._append(said, batched=batched, given=given)
-            talk.elements += [(MESSAGE, one) for one in texts]
+            session.elements += [(MESSAGE, one) for one in texts]
 
     @rule(data=st.data(), kind=_KINDS, text=_TEXTS)
     def change(self, data: st.DataObject, kind: str, text: str) -> None:
         """Change the state that is stored next to the messages."""
-        talk = self._any(data)
-        if talk is not None:
-            recorder, given = self._recorder(talk)
+        session = self._any(data)
+        if session is not None:
+            recorder, given = self._recorder(session)
             value = Note(content=text) if kind == "note" else text
             self._append([recorder.change(SessionChange(**{kind: value}))], given=given)  # type: ignore[arg-type]
-            talk.elements.append((kind, text))
+            session.elements.append((kind, text))
 
     @rule(data=st.data())
     def checkpoint(self, data: st.DataObject) -> None:
         """Create a checkpoint at the end."""
-        talk = self._any(data)
-        if talk is not None:
+        session = self._any(data)
+        if session is not None:
             with self.ledger.reading() as view:
-                point = point_at(view, lookup.find(view, talk.id), None)
+                point = point_at(view, lookup.find(view, session.id), None)
                 made = Recorder(point.tip).checkpoint(_head(view))
             self._append([made])
-            talk.own_points[made.id] = len(talk.elements)
+            session.own_points[made.id] = len(session.elements)
 
     @rule(data=st.data())
     def fork(self, data: st.DataObject) -> None:
         """Fork a session at any message or checkpoint, or at its end."""
-        talk = self._any(data)
-        if talk is None:
+        session = self._any(data)
+        if session is None:
             return
-        numbers = map(str, range(len(talk.texts()) + 1))
-        at = data.draw(st.sampled_from([None, *talk.points, *numbers]))
+        numbers = map(str, range(len(session.texts()) + 1))
+        at = data.draw(st.sampled_from([None, *session.points, *numbers]))
         with self.ledger.reading() as view:
-            point = point_at(view, lookup.find(view, talk.id), at)
-            made = Recorder(point.tip).fork(_head(view), source=talk.id, as_of=point.log)
+            point = point_at(view, lookup.find(view, session.id), at)
+            made = Recorder(point.tip).fork(_head(view), source=session.id, as_of=point.log)
         self._append([made])
-        count = talk.up_to(at)
-        self.talks.append(ModelSession(made.id, talk.elements[:count], talk, count))
+        count = session.up_to(at)
+        self.model_sessions.append(ModelSession(made.id, session.elements[:count], session, count))
 
     @rule(data=st.data())
     def delete_and_restore(self, data: st.DataObject) -> None:
         """Delete a message, read the others, and restore it."""
-        talk = self._any(data)
-        if talk is None or not talk.texts():
+        session = self._any(data)
+        if session is None or not session.texts():
             return
         with self.ledger.reading() as view:
-            element = point_at(view, lookup.find(view, talk.id), None).element
+            element = point_at(view, lookup.find(view, session.id), None).element
             every = [one for one in forward(view, element) if event_of(one.model) == MESSAGE]
         place = data.draw(st.integers(0, len(every) - 1))
         target = every[place].record.id
         self._append([seal(Status(target=target, state="deleted"))])
         with self.ledger.reading() as view:
-            left = [text for number, text in enumerate(talk.texts()) if number != place]
+            left = [text for number, text in enumerate(session.texts()) if number != place]
             assert _texts(view, element) == left
         self._append([seal(Status(target=target, state="restored"))])
 
@@ -174,26 +174,26 @@ class SessionMachine(RuleBasedStateMachine):
         """Every session has the messages, state and checkpoints of the model."""
         with self.ledger.reading() as view:
             shown = {one.id: one for one in lookup.sessions(view)}
-            assert shown.keys() == {talk.id for talk in self.talks}
-            for talk in self.talks[-5:]:
-                start = lookup.find(view, talk.id)
+            assert shown.keys() == {session.id for session in self.model_sessions}
+            for session in self.model_sessions[-5:]:
+                start = lookup.find(view, session.id)
                 element = point_at(view, start, None).element
-                assert _texts(view, element) == talk.texts()
-                assert shown[talk.id].messages == len(talk.texts())
-                assert {one.id for one in lookup.checkpoints(view, start)} == talk.points.keys()
+                assert _texts(view, element) == session.texts()
+                assert shown[session.id].messages == len(session.texts())
+                assert {one.id for one in lookup.checkpoints(view, start)} == session.points.keys()
                 state = lookup.state(view, element)
-                notes = [text for what, text in talk.elements if what == "note"]
+                notes = [text for what, text in session.elements if what == "note"]
                 assert [note.content for note in state.notes] == notes
-                assert state.working_state == talk.last("working_state")
-                assert state.thread_summary == talk.last("thread_summary")
+                assert state.working_state == session.last("working_state")
+                assert state.thread_summary == session.last("thread_summary")
 
-    def _recorder(self, talk: ModelSession) -> tuple[Recorder, Precondition]:
+    def _recorder(self, session: ModelSession) -> tuple[Recorder, Precondition]:
         with self.ledger.reading() as view:
-            tip = tip_of(view, lookup.find(view, talk.id))
+            tip = tip_of(view, lookup.find(view, session.id))
             return Recorder(tip), Precondition(view.head.size, [], (tip.session,))
 
     def _any(self, data: st.DataObject) -> ModelSession | None:
-        return data.draw(st.sampled_from(self.talks)) if self.talks else None
+        return data.draw(st.sampled_from(self.model_sessions)) if self.model_sessions else None
 
     def _append(
         self, records: list[Sealed], *, batched: bool = False, given: Precondition | None = None

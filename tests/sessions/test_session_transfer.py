@@ -1,8 +1,6 @@
 """Sessions in transfer: in files, in copies of a bank and back, and in merges."""
 
 import shutil
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,30 +58,10 @@ def everything(bank: OpenBank) -> list[Shown]:
     return sorted(found, key=lambda each: str(each["session"]))
 
 
-@pytest.fixture(
-    params=[
-        "sqlite",
-        pytest.param("ladybug", marks=pytest.mark.prove),
-        pytest.param("postgresql", marks=pytest.mark.prove),
-    ]
-)
-def store(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[str]:
-    """The configured store."""
-    place = {"sqlite": f"{tmp_path}/s.db", "ladybug": f"ladybug:///{tmp_path}/graph"}.get(
-        request.param
-    )
-    if place is not None:
-        monkeypatch.setenv("SATCHEL_STORE", place)
-        yield place
-        return
-    from postgres_kit import in_schema, run_sql
-
-    server, schema = request.getfixturevalue("postgres"), f"s_{uuid.uuid4().hex}"
-    monkeypatch.setenv("SATCHEL_STORE", in_schema(server, schema))
-    yield in_schema(server, schema)
-    run_sql(server, f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+STORES = [
+    "sqlite",
+    *(pytest.param(name, marks=pytest.mark.prove) for name in ("ladybug", "postgresql")),
+]
 
 
 def open_for_writing(name: str, settings: Settings | None = None) -> Any:
@@ -92,7 +70,9 @@ def open_for_writing(name: str, settings: Settings | None = None) -> Any:
 
 
 @pytest.mark.parametrize("name", ["a.pam", "a.pam.jsonl", "a.pam.cbor"])
-def test_a_file_carries_sessions_checkpoints_and_forks(tmp_path: Path, name: str) -> None:
+def test_an_exported_file_contains_sessions_checkpoints_and_forks(
+    tmp_path: Path, name: str
+) -> None:
     """All with their IDs: the importing bank continues where the other one was."""
     path = tmp_path / name
     with filled("first") as bank:
@@ -114,7 +94,8 @@ def test_a_file_carries_sessions_checkpoints_and_forks(tmp_path: Path, name: str
         assert texts_of(bank, session)[-1] == "on"
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("any_store")
+@pytest.mark.parametrize("any_store", STORES, indirect=True)
 def test_sessions_are_the_same_on_every_store_and_after_a_merge() -> None:
     """Copied, then merged into a bank that has others; both continue on their own."""
     with filled("first") as bank:

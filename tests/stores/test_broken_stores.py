@@ -439,7 +439,7 @@ ROOT = Path(__file__).parent.parent.parent
 STORES = {"ladybug", "memory", "postgresql", "sqlite"}
 
 
-def test_the_contract_collects_the_same_number_of_tests_for_every_store() -> None:
+def test_the_contract_has_the_same_number_of_tests_for_every_store() -> None:
     """Otherwise a store could miss a check unnoticed."""
     words = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(

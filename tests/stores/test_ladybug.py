@@ -126,7 +126,7 @@ def test_two_handles_on_one_path_lose_no_acknowledged_write(
     again.close()
 
 
-def test_another_process_is_refused_and_the_holder_named(folder: Path) -> None:
+def test_a_second_process_is_refused_with_the_id_of_the_first(folder: Path) -> None:
     """For reading as well; with the process ID, until that process has closed it."""
     store = LadybugStore(folder)
     write(store, memory(1))
@@ -169,7 +169,7 @@ def test_reading_a_missing_store_creates_nothing(folder: Path) -> None:
     assert not folder.exists()
 
 
-def test_the_folder_is_private_and_has_an_address(folder: Path) -> None:
+def test_the_folder_of_a_store_is_private(folder: Path) -> None:
     """The engine's files follow the umask, so nobody else may enter the folder."""
     store = open_store(f"ladybug:///{folder}")
     assert store.name == str(folder)
@@ -192,12 +192,14 @@ def _flip(log: bytes) -> bytes:
     return log[:middle] + bytes([log[middle] ^ 1]) + log[middle + 1 :]
 
 
-def _lengthen_first_record(log: bytes) -> bytes:
-    """The first record seems to end after the end of the log."""
-    return log[:29] + b"\1" + log[30:]
+def _lengthen_record(log: bytes) -> bytes:
+    """A record in the middle seems to end after the end of the log."""
+    commit = (9).to_bytes(8, "little") + b"\2"
+    length = log.index(commit, len(log) // 2) + 25
+    return log[: length + 4] + b"\1" + log[length + 5 :]
 
 
-@pytest.mark.parametrize("damage", [_flip, _lengthen_first_record])
+@pytest.mark.parametrize("damage", [_flip, _lengthen_record])
 def test_an_unreadable_log_is_kept_and_reported(
     folder: Path, damage: Callable[[bytes], bytes]
 ) -> None:

@@ -210,7 +210,7 @@ def test_an_older_store_cannot_be_read_before_it_is_upgraded(tmp_path: Path) -> 
     with pytest.raises(StoreVersionError, match="Open it once for writing"):
         SqliteStore(path, read_only=True, steps=STEPS)
     with pytest.raises(StoreVersionError, match=f"version {OLDEST}"):
-        SqliteStore(path)  # this program knows no step from there
+        SqliteStore(path)  # no migration step starts there
     assert picture(tmp_path) == before
 
 
@@ -221,7 +221,7 @@ def test_a_newer_store_is_refused_and_not_changed(tmp_path: Path, read_only: boo
     SqliteStore(path).close()
     connection = apsw.Connection(str(path))
     connection.pragma("user_version", VERSION + 1)
-    connection.pragma("journal_mode", "delete")  # whatever a newer one may do
+    connection.pragma("journal_mode", "delete")  # whatever a newer version may do
     connection.close()
     before = picture(tmp_path)
     with pytest.raises(StoreVersionError, match="Use a newer satchel"):

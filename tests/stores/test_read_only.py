@@ -226,10 +226,10 @@ def test_a_read_during_a_concurrent_write_is_repeated(tmp_path: Path, left: str)
 
 
 def test_reading_releases_no_locks_of_a_writer_of_the_same_program(tmp_path: Path) -> None:
-    """A program that read alone, then writes, and stops reading, still holds what says so.
+    """A program that reads, then writes, and stops reading, still holds its locks as a writer.
 
     The system drops all locks of a program on a file when it closes any descriptor of it. Another
-    program would then take itself for the last one, and remove the log that is being written.
+    program would then see no other user, and remove the log that is being written.
     """
     folder = tmp_path / "media"
     folder.mkdir()

@@ -46,7 +46,7 @@ def require_prefix(path: Path, ledger: Ledger, store: SqliteStore, folder: Path)
     assert head is not None
     witness = Witness(folder / "witness of the copy")
     witness.record(msgspec.json.decode(head.signed))
-    listed(Ledger(store, ledger.bank, witness=witness))  # refuses what does not go on from there
+    listed(Ledger(store, ledger.bank, witness=witness))  # refuses a state that does not continue it
     return len(there)
 
 

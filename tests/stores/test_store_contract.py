@@ -1,4 +1,4 @@
-"""Every store keeps the contract."""
+"""Every store passes the contract suite."""
 
 import itertools
 import shutil
@@ -110,7 +110,7 @@ def fewer_examples(
     """Use fewer examples of a property if a store is slow to make."""
     share = _SHARE.get(store.name, 1)
     if share < 1 and is_hypothesis_test(request.function):
-        own = "_hypothesis_internal_use_settings"  # there is no other way to it after ``@given``
+        own = "_hypothesis_internal_use_settings"  # the only access after ``@given``
         whole = getattr(request.function, own)
         most = max(_FEWEST, int(whole.max_examples * share))
         monkeypatch.setattr(request.function, own, settings(whole, max_examples=most))

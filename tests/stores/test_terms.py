@@ -23,7 +23,7 @@ from satchel.stores.text_search import (
     readable,
 )
 
-# ruff: noqa: RUF001 - letters that look like others are what these tests are about
+# ruff: noqa: RUF001 - these tests are about letters that look alike
 
 
 TABLE = (
@@ -189,7 +189,7 @@ def test_a_question_finds_the_closest_answer_first(index: apsw.Connection) -> No
         ("葛\U000e0100城", "葛城市"),
     ],
 )
-def test_forms_of_a_word_find_each_other(matches: Found, typed: str, text: str) -> None:
+def test_forms_of_a_word_match_each_other(matches: Found, typed: str, text: str) -> None:
     """Width, composition, case, accents, points, invisible characters and English endings."""
     assert matches(typed, text)
 

@@ -142,7 +142,7 @@ def _fill(bank: str) -> None:
         found.update(changed.id, "Noor keeps sheep.", reason="she told us")
 
 
-def test_an_own_bank_round_trips(tmp_path: Path) -> None:
+def test_a_bank_round_trips_through_an_archive(tmp_path: Path) -> None:
     """All types, owners, links, equal texts: the same current memories under the same IDs."""
     _fill("a")
     done = _export(tmp_path / "a.ama.jsonl", "a")
@@ -447,7 +447,7 @@ def test_the_error_of_a_too_long_memory_names_the_setting(tmp_path: Path) -> Non
     assert "limits.entry_bytes" in str(caught.value.hint)
 
 
-def test_standard_output_is_a_minus_sign(
+def test_a_minus_sign_exports_to_standard_output(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     """It has only the file; reports go to standard error, and no file named `-` is made."""

@@ -289,7 +289,7 @@ def _both(store: Store) -> tuple[Ledger, Ledger, Sealed, Sealed]:
     return origin, target, theirs, ours
 
 
-def test_on_a_conflict_the_existing_memory_stays(store: Store) -> None:
+def test_skip_keeps_the_existing_memory_on_a_conflict(store: Store) -> None:
     """By default; it is counted, and everything else is copied."""
     origin, target, theirs, ours = _both(store)
     done = copy_records(store, origin, target)
@@ -300,7 +300,7 @@ def test_on_a_conflict_the_existing_memory_stays(store: Store) -> None:
     assert (done.records, done.kept, done.there) == (0, 1, 4)
 
 
-def test_with_overwrite_the_existing_memory_is_superseded(store: Store) -> None:
+def test_overwrite_supersedes_the_existing_memory_on_a_conflict(store: Store) -> None:
     """All at once, and its history shows it."""
     origin, target, theirs, ours = _both(store)
     done = copy_records(store, origin, target, on_conflict=BankConflictPolicy.OVERWRITE)
@@ -314,7 +314,7 @@ def test_with_overwrite_the_existing_memory_is_superseded(store: Store) -> None:
     require_sound(store, target)
 
 
-def test_with_error_a_conflict_writes_nothing(store: Store) -> None:
+def test_error_writes_nothing_on_a_conflict(store: Store) -> None:
     """The first conflict is named; without a conflict everything is copied."""
     origin, target, theirs, ours = _both(store)
     with target.reading() as view:
@@ -328,7 +328,7 @@ def test_with_error_a_conflict_writes_nothing(store: Store) -> None:
     assert copy_records(store, origin, target, on_conflict=BankConflictPolicy.ERROR).records == 5
 
 
-def test_a_plan_counts_the_same_and_changes_nothing(store: Store) -> None:
+def test_a_dry_run_of_a_copy_has_the_same_counts_and_changes_nothing(store: Store) -> None:
     """For each conflict policy."""
     for how in (BankConflictPolicy.SKIP, BankConflictPolicy.OVERWRITE):
         origin, target, _, _ = _both(store)
@@ -427,7 +427,7 @@ def test_an_interrupted_copy_is_invisible_and_resumed(
     found = statuses_by_id(target)
     if at:
         assert found == now_
-    else:  # nothing was begun, so there was no moment to go on from
+    else:  # nothing was begun, so there was nothing to resume
         assert found.keys() >= now_.keys() - {mine[4].id}
     require_sound(store, target)
     copy_records(store, origin, target, retired=retired)

@@ -41,7 +41,7 @@ def counts(found: Comparison) -> tuple[int, int, int, int]:
     return found.same, found.only_a, found.only_b, found.changed
 
 
-def test_the_same_memory_sealed_twice_is_the_same() -> None:
+def test_memories_that_differ_only_in_id_and_nonce_are_the_same() -> None:
     """ID and nonce are not content; duplicates are matched one to one."""
     texts = ["a", "b", "b"]
     one = [seal(Semantic(text=text)) for text in texts]

@@ -121,7 +121,7 @@ _WITHOUT_TEXT = (
 
 
 @pytest.mark.parametrize("name", WRITABLE)
-def test_memories_without_text_are_read_back_or_listed(name: str, tmp_path: Path) -> None:
+def test_memories_without_text_are_imported_or_listed_as_losses(name: str, tmp_path: Path) -> None:
     """A file written by Satchel is never refused for a memory without text."""
     with sealed([Semantic(text="q99 there"), *_WITHOUT_TEXT]) as records:
         put(records, "start", tmp_path)

@@ -236,7 +236,7 @@ def test_undo_removes_the_import_and_restores_what_it_replaced(tmp_path: Path) -
     assert size() == before + 1
     assert texts() == ["tea", "coffee", "water"]
     assert [line.state for line in list_imports(load_settings(), "b")] == ["complete", "undone"]
-    assert bring(path, mirror=True).banks[0].done.added == 2  # what was undone is not known
+    assert bring(path, mirror=True).banks[0].done.added == 2  # undone records are not known
     assert texts() == ["water", "green tea", "milk"]
 
 

@@ -198,7 +198,9 @@ def test_an_import_completed_concurrently_is_copied_complete(
     assert two.texts() == one.texts() == ["new", "rest"]
     one.set_status("deleted", source)
     two.pull(one)
-    assert two.texts() == one.texts() == ["old"]  # and what it had replaced is there again
+    assert (
+        two.texts() == one.texts() == ["old"]
+    )  # and the record that it had replaced is current again
     one.set_status("restored", source)
     one.set_status("deleted", new)
     two.pull(one)
@@ -234,7 +236,7 @@ def test_a_pull_removes_texts_that_were_erased_elsewhere(machines: tuple[Machine
     assert two.pull(one).relation is Relation.SAME
 
 
-def test_blobs_of_records_are_included(machines: tuple[Machine, Machine]) -> None:
+def test_a_pull_includes_the_blobs_of_records(machines: tuple[Machine, Machine]) -> None:
     """Unreferenced ones are not; a missing one is reported."""
     one, two = machines
     with configured_store(one.settings) as store, store.writing() as writing:
@@ -758,7 +760,7 @@ def _slot(record: Sealed) -> str | None:
     return origin and str(origin["id"])
 
 
-def test_the_stores_are_sqlite(machines: tuple[Machine, Machine]) -> None:
+def test_replication_is_tested_with_the_default_store(machines: tuple[Machine, Machine]) -> None:
     """The tests cover the default store."""
     with configured_store(machines[0].settings) as store:
         assert isinstance(store, SqliteStore)

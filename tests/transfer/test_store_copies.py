@@ -301,7 +301,7 @@ def test_two_concurrent_copies_to_one_store_do_not_mix_their_rows(
     assert other[0].banks[0].earlier == 50
 
 
-def test_a_bank_with_another_log_is_refused_before_anything_is_written(
+def test_a_copy_to_a_bank_with_another_log_is_refused_before_any_write(
     source_settings: Settings, tmp_path: Path
 ) -> None:
     """Records that only the target has are not overwritten, and no other bank is copied."""
@@ -362,7 +362,7 @@ def test_the_source_can_be_written_while_it_is_copied(
         def meanwhile(*_: int) -> None:
             bank.ledger.append(memories(1, start=next(number)))
 
-        meanwhile()  # somebody has the store open
+        meanwhile()  # another program has the store open
         before = content(source_settings.store)
         copy_to(source_settings, target, banks=("assistant",), progress=meanwhile)
     assert content(target).items() <= before.items()
@@ -620,7 +620,7 @@ def _count_copied(store: str, bank: str) -> int | None:
         with closing(open_store(store, read_only=True)) as opened, opened.reading() as reader:
             head = reader.head(bank)
             return None if head is None else sum(reader.counts(bank).values())
-    except SatchelError:  # it was killed while it made the store: nothing is there
+    except SatchelError:  # killed while it created the store: nothing exists
         return None
 
 
@@ -643,7 +643,7 @@ def test_a_large_store_is_copied_through_every_kind_with_killed_copies(
             for share in sorted(draw.uniform(0, 0.9) for _ in range(KILLS)):
                 _kill_copy(source, target, share, draw.uniform(0, 1))
                 there.append(_count_copied(target, bank) or 0)
-                assert there[-1] >= least  # what was committed is not done again
+                assert there[-1] >= least  # committed rows are not copied again
                 least = there[-1]
             with _copy_process(source, target) as process:
                 out, _ = process.communicate(timeout=3600)

@@ -1,32 +1,39 @@
-"""One browser for each module, and a tab with a server of its own for each test."""
+"""One browser for each module, and a tab with its own server for each test."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
 import pytest
-from http_kit import Served
-from web_kit import Driven, Watched, browser_here, browsing, furnished, listening
+from http_kit import ServedGateway
+from web_kit import (
+    SharedBrowser,
+    Watched,
+    create_sample_bank,
+    installed_browser,
+    launched_browser,
+    listening,
+)
 
 
 @pytest.fixture(scope="module")
-def driven() -> Iterator[Driven]:
-    """A headless Chromium; no test of another folder awaits anything while it is open."""
-    if find_spec("playwright") is None or browser_here() is None:
-        pytest.skip("there is no browser here: apt-get install chromium")
-    with browsing() as found:
+def driven() -> Iterator[SharedBrowser]:
+    """A headless Chromium; while it is open, no test of another folder runs an event loop."""
+    if find_spec("playwright") is None or installed_browser() is None:
+        pytest.skip("no browser is installed: apt-get install chromium")
+    with launched_browser() as found:
         yield found
 
 
 @pytest.fixture
-def browser(driven: Driven) -> Iterator[Any]:
-    """The browser, for one test; meanwhile nothing else in this thread can await anything."""
+def browser(driven: SharedBrowser) -> Iterator[Any]:
+    """The browser, for one test, during which this thread runs no other event loop."""
     with driven.driving() as found:
         yield found
 
 
 @pytest.fixture
-def server(own_home: object) -> Iterator[tuple[str, Served]]:
+def server(own_home: object) -> Iterator[tuple[str, ServedGateway]]:
     """A server, and its address."""
     del own_home
     with listening() as found:
@@ -34,14 +41,16 @@ def server(own_home: object) -> Iterator[tuple[str, Served]]:
 
 
 @pytest.fixture
-def bank(server: tuple[str, Served]) -> str:
-    """The id of a bank with memories, and a conversation with a fork."""
-    return furnished(server[1].client())
+def bank(server: tuple[str, ServedGateway]) -> str:
+    """The ID of a bank with memories, and a session with a fork."""
+    return create_sample_bank(server[1].client())
 
 
 @pytest.fixture
-def tab(browser: Any, driven: Driven, server: tuple[str, Served]) -> Iterator[Watched]:
-    """A tab; whatever it complains of, or asks of anybody else, fails the test."""
+def tab(
+    browser: Any, driven: SharedBrowser, server: tuple[str, ServedGateway]
+) -> Iterator[Watched]:
+    """A tab; console errors and requests to other servers fail the test."""
     del browser
     with driven.tab(server[0]) as found:
         yield found

@@ -1,10 +1,10 @@
-"""The settings on the web page: what the server runs with, and what changes it."""
+"""The settings view: values of the server, and the commands that change them."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
-from http_kit import Served
+from http_kit import ServedGateway
 from web_kit import BANK, Watched, listening, settled
 
 
@@ -12,10 +12,10 @@ def _part(page: Any, name: str) -> Any:
     return page.get_by_role("region", name=name)
 
 
-def test_settings_show_what_the_server_runs_with_and_what_changes_it(
-    tab: Watched, server: tuple[str, Served], bank: str
+def test_settings_show_values_and_the_commands_that_change_them(
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
-    """Store, embedder, backups, access and limits; each with a command, and no way to write."""
+    """Store, embedder, backups, access and limits; nothing can be edited."""
     del bank
     client = server[1].client()
     token = {"bearer": True, "permissions": ["read"], "everything": True, "expires": "1h"}
@@ -61,17 +61,17 @@ def test_settings_show_what_the_server_runs_with_and_what_changes_it(
 def test_settings_show_a_configured_server_without_its_secrets(
     browser: Any, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An embedder that is missing says how to install it; passwords and tokens are nowhere."""
+    """A missing embedder has an install command; no password or token is shown."""
     del own_home
     config = tmp_path / "satchel.toml"
     config.write_text(
-        '[inference]\nembedder = "openai:model@http://somebody:hidden-password@127.0.0.1:9/v1"\n'
+        '[inference]\nembedder = "openai:model@http://user:hidden-password@127.0.0.1:9/v1"\n'
         'key_variable = "THE_HIDDEN_KEY"\n'
         '[backup]\nenabled = true\ndestination = "s3://user:hidden-secret@bucket/prefix"\n'
         "keep_last = 7\n"
     )
     monkeypatch.setenv("SATCHEL_CONFIG", str(config))
-    token = "hidden operator token"  # noqa: S105 - a test's own
+    token = "hidden operator token"  # noqa: S105 - a test value
     with listening(admin=token) as (address, served):
         said = {"Authorization": f"Bearer {token}"}
         served.client().post("/v1/banks", json={"name": "assistant"}, headers=said)

@@ -1,18 +1,18 @@
-"""The views of whole banks on the web page: dates, facets, graph, log, comparison, set-up."""
+"""Views of a bank on the web page: list, facets, search, graph, log, comparison, set-up."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from http_kit import Served
+from http_kit import ServedGateway
 from web_kit import BANK, Watched, drop, listening, settled
 
 
-def test_the_list_is_sorted_by_date_added_or_created_and_its_days_follow(
-    tab: Watched, server: tuple[str, Served], bank: str
+def test_the_list_is_sorted_and_grouped_by_date_added_or_created(
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
-    """What came last and is of long ago is first by the one, and last by the other."""
+    """A new memory of long ago is first by the one, and last by the other."""
     client = server[1].client()
     for day, text in (("2021-03-04", "an old trip"), ("2019-05-06", "an older trip")):
         client.post(f"{BANK}/entries", json={"text": text, "occurred_at": f"{day}T12:00:00Z"})
@@ -30,10 +30,10 @@ def test_the_list_is_sorted_by_date_added_or_created_and_its_days_follow(
     ]
 
 
-def test_the_chart_has_months_and_counts_for_a_single_month_too(
-    tab: Watched, server: tuple[str, Served], bank: str
+def test_the_chart_of_a_single_month_has_axis_and_count(
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
-    """An axis with numbers, the name of the month, its year, and the number on its bar."""
+    """Numbers of the axis, the month, its year, and the count on its bar."""
     del bank
     client = server[1].client()
     other = client.post("/v1/banks", json={"name": "diary"}).json()["id"]
@@ -50,10 +50,10 @@ def test_the_chart_has_months_and_counts_for_a_single_month_too(
     assert last["x"] + last["width"] > box["x"] + 0.95 * box["width"]
 
 
-def test_search_marks_the_words_and_says_how_results_match(
-    tab: Watched, server: tuple[str, Served], bank: str
+def test_search_highlights_words_and_explains_matches(
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
-    """In one bank, and in all of them from the start page, where cards have numbers."""
+    """In one bank, and in all banks from the start page."""
     client = server[1].client()
     other = client.post("/v1/banks", json={"name": "kitchen"}).json()["id"]
     long = f"{'word ' * 200}and then coffee beans"
@@ -88,8 +88,8 @@ def test_search_marks_the_words_and_says_how_results_match(
     page.get_by_role("heading", name="1 result").wait_for()
 
 
-def test_what_rests_on_a_corrected_memory_is_marked_and_the_old_text_is_drawn(
-    tab: Watched, server: tuple[str, Served], bank: str
+def test_memories_derived_from_a_corrected_one_are_marked(
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """In the list, on the memory, and in the drawing, which has the superseded text."""
     client = server[1].client()
@@ -107,8 +107,10 @@ def test_what_rests_on_a_corrected_memory_is_marked_and_the_old_text_is_drawn(
     page.locator("svg.drawn a.gone.retracted", has_text="Ada is allergic to nuts").wait_for()
 
 
-def test_users_and_tags_are_facets(tab: Watched, server: tuple[str, Served], bank: str) -> None:
-    """Each with its number; one is chosen with a click, and given up with another."""
+def test_users_and_tags_are_facets(
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
+) -> None:
+    """With counts; a click selects one, another click clears it."""
     client = server[1].client()
     client.post(f"{BANK}/entries", json={"text": "Grace sails", "user": "grace", "tags": ["sea"]})
     page = tab.go(f"b/{bank}")
@@ -126,8 +128,10 @@ def test_users_and_tags_are_facets(tab: Watched, server: tuple[str, Served], ban
     page.get_by_role("link", name="Ada drinks tea").wait_for()
 
 
-def test_an_empty_memory_has_a_title(tab: Watched, server: tuple[str, Served], bank: str) -> None:
-    """And not ``{}``."""
+def test_an_empty_memory_has_a_title(
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
+) -> None:
+    """Not ``{}``."""
     client = server[1].client()
     page = tab.go(f"b/{bank}")
 
@@ -143,8 +147,8 @@ def test_an_empty_memory_has_a_title(tab: Watched, server: tuple[str, Served], b
     assert page.get_by_text("{}", exact=True).count() == 0
 
 
-def test_an_import_of_conversations_counts_them_and_links_to_them(tab: Watched, bank: str) -> None:
-    """Memories, conversations and messages each by their own name."""
+def test_an_import_of_sessions_counts_and_links_them(tab: Watched, bank: str) -> None:
+    """Memories, conversations and messages are counted separately."""
     del bank
     nodes: dict[str, Any] = {"root": {"id": "root", "message": None, "children": ["m0"]}}
     for number, role in enumerate(("user", "assistant", "user")):
@@ -187,10 +191,10 @@ def test_an_import_of_conversations_counts_them_and_links_to_them(tab: Watched, 
     page.get_by_role("heading", name="Talk 0").wait_for()
 
 
-def test_backups_that_are_not_configured_are_set_up_from_the_page(
+def test_the_page_shows_how_to_configure_backups(
     browser: Any, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It names the file and gives the lines, to be copied; once they are there, it backs up."""
+    """The file and the lines to add, to be copied; with them, backups work."""
     del own_home
     config = tmp_path / "satchel.toml"
     config.write_text("[store]\n")
@@ -223,7 +227,7 @@ def test_backups_that_are_not_configured_are_set_up_from_the_page(
 
 
 def test_the_log_is_paged_with_signers_and_proofs(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Every position once, in both orders; a proof has the path to the root."""
     client = server[1].client()
@@ -253,10 +257,10 @@ def test_the_log_is_paged_with_signers_and_proofs(
     page.get_by_text("Positions 3 to").wait_for()
 
 
-def test_a_bank_is_compared_with_another_and_with_its_past(
-    tab: Watched, server: tuple[str, Served], bank: str
+def test_a_bank_is_compared_with_another_bank_and_an_earlier_position(
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
-    """What was added, what is only there, and what changed, with both texts."""
+    """Added, missing, and changed memories, with both texts."""
     client = server[1].client()
     size = client.get(BANK).json()["records"]
     tea = client.get(f"{BANK}/entries").json()["memories"][-1]["id"]
@@ -320,8 +324,6 @@ _FRAMES = """(moves) => new Promise((done) => {
   };
   requestAnimationFrame(next);
 })"""
-
-
 _HIT = """() => {
   const canvas = document.querySelector("canvas.graph"), box = canvas.getBoundingClientRect();
   for (let x = box.x + 4; x < box.right; x += 6) {
@@ -335,10 +337,8 @@ _HIT = """() => {
 }"""
 
 
-def test_a_graph_of_5000_memories_is_laid_out_in_frames_and_drawn_at_each_move(
-    tab: Watched, bank: str
-) -> None:
-    """Work of a step grows with the nodes and not with their pairs; every move has its frame."""
+def test_a_graph_of_5000_memories_is_laid_out_and_drawn_in_frames(tab: Watched, bank: str) -> None:
+    """The work of a step is linear in the nodes; every pointer move is drawn."""
     answer = _large()
     tab.page.route("**/graph?*", lambda route: route.fulfill(json=answer))
     page = tab.go(f"b/{bank}/graph")
@@ -366,7 +366,7 @@ def test_a_graph_of_5000_memories_is_laid_out_in_frames_and_drawn_at_each_move(
 
 
 def test_a_memory_in_the_graph_is_opened_with_a_click(tab: Watched, bank: str) -> None:
-    """On the canvas, and in the list beneath it."""
+    """On the canvas, and in the list below it."""
     page = tab.go(f"b/{bank}/graph")
     page.locator("canvas.graph[data-state=settled]").wait_for()
     page.get_by_text("2 memories, 1 link shown.").wait_for()
@@ -378,10 +378,10 @@ def test_a_memory_in_the_graph_is_opened_with_a_click(tab: Watched, bank: str) -
     page.locator(".text", has_text="Ada drinks tea").wait_for()
 
 
-def test_on_a_phone_nothing_is_cut_off_and_scrollable_parts_show_it(
-    browser: Any, server: tuple[str, Served], bank: str
+def test_on_a_phone_content_is_not_cut_off(
+    browser: Any, server: tuple[str, ServedGateway], bank: str
 ) -> None:
-    """Provenance is drawn from top to bottom, and on a wider screen begins where the memory is."""
+    """Scrollable parts show it; provenance is drawn from top to bottom."""
     client = server[1].client()
     ids = list[str]()
     for number in range(6):

@@ -280,7 +280,7 @@ class BankMergeOptions(Options):
 def merge_banks(settings: Settings, options: BankMergeOptions) -> BankCopyResult:
     """Add the current memories of a bank to another bank; the first stays as it is.
 
-    They become visible all at once. What the other bank has, or had, is skipped. If it is
+    They become visible in one step. What the other bank has, or had, is skipped. If it is
     interrupted, the same command resumes.
 
     Args:

@@ -12,13 +12,13 @@ from satchel.amplihack.agents import hierarchical, opened_agent
 from satchel.amplihack.facts import INDEX, NO_LINKS, SIMILAR_TO, Linker, similar_links
 from satchel.bank.lifetime import Lifetime
 from satchel.bank.machine_keys import require_owner, signing_key
-from satchel.bank.memory import find_memory, parse_moment, unique_tags
+from satchel.bank.memory import find_memory, unique_tags
 from satchel.bank.open_bank import OpenBank
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal_many
 from satchel.errors import EmptyInputError, UsageError
 from satchel.model.records import Edge, Entry, Episodic, Model, Semantic
-from satchel.model.values import Entity, Evidence, Scope, now
+from satchel.model.values import Entity, Evidence, Scope, now, parse_moment
 from satchel.ports.rows import DERIVES_FROM
 from satchel.runtime.files import Closable
 from satchel.screening.records import SecretScreener

@@ -87,7 +87,7 @@ def restore_backup(
 ) -> RestoreResult:
     """Restore a backup: everything, some banks, an agent, one conversation, or a point in time.
 
-    What has been erased since the backup is erased again before anything is restored. Nothing that
+    Memories erased since the backup are erased again before anything is visible. Nothing that
     exists is replaced without `--overwrite`, and then it is backed up first. A conversation needs
     no `--overwrite`: missing messages are added, deleted ones return, and later ones stay. A signed
     receipt is stored.

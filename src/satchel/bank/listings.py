@@ -17,7 +17,6 @@ from satchel.bank.memory import (
     memory_of,
     moment_of,
     notes_of,
-    parse_moment,
     state_of,
     with_retracted,
 )
@@ -29,7 +28,7 @@ from satchel.errors import MalformedError, UsageError, ValueRefusedError
 from satchel.ledger.projection import Likely, VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Entry
-from satchel.model.values import Component, now
+from satchel.model.values import Component, now, parse_moment
 from satchel.ports.operations import Option, Options, operation
 from satchel.ports.rows import PENDING, Filter, Row
 

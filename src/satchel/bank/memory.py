@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -29,10 +29,9 @@ from satchel.model.values import (
     JsonObject,
     Origin,
     Scope,
-    format_time,
     is_id,
     now,
-    read_time,
+    parse_moment,
     resolved,
     to_datetime,
 )
@@ -783,30 +782,3 @@ def unique_tags(tags: Any) -> list[str]:
     if not all(tag.strip() for tag in tags):
         raise UsageError("a tag must not be empty", field="tags")
     return list(dict.fromkeys(tags))
-
-
-def parse_moment(value: Any, field: str) -> str:
-    """Return a time in canonical form.
-
-    Args:
-        value: A text such as ``2026-03-01`` or ``2026-03-01T09:30+01:00``, in UTC if it has no
-            zone; a ``datetime`` with a zone; or a ``date``, which is its first moment in UTC.
-        field: Name of the argument in errors.
-
-    Raises:
-        UsageError: If it is not a valid time.
-    """
-    time = None
-    if isinstance(value, datetime):
-        time = format_time(value) if value.tzinfo is not None else None
-    elif isinstance(value, date):
-        time = read_time(value.isoformat())
-    elif isinstance(value, str):
-        time = read_time(value)
-    if time is None:
-        raise UsageError(
-            f"{str(value)[:60]!r} is not a valid time",
-            field=field,
-            hint="Write it as 2026-03-01, or 2026-03-01T09:30:00+01:00; a datetime needs a zone.",
-        )
-    return time

@@ -93,7 +93,7 @@ def _ask() -> None:
 
 
 def _show_plan(plan: ErasureResult) -> None:
-    line(f"{count(plan.erased, 'record')} would be erased: {plan.chosen:,} named")
+    line(f"{count(plan.erased, 'record')} would be erased: {plan.chosen:,} selected")
     _show_kinds(plan)
     if plan.derived_left:
         such = ", ".join(short(one) for one in plan.derived_examples[:_SHOWN])
@@ -132,7 +132,7 @@ def _show_erased(done: ErasureResult) -> None:
     _show_arriving(done)
     if done.scanned:
         searched = size(sum(location.bytes for location in done.scanned))
-        line(f"searched {searched} in {count(len(done.scanned), 'place')}: {_result(done)}")
+        line(f"searched {searched} in {count(len(done.scanned), 'location')}: {_result(done)}")
     for location in [each for each in done.scanned if each.found][:_SHOWN]:
         message(f"  {location.found:,} in {location.name}", style="yellow")
     if done.still_said:

@@ -79,7 +79,9 @@ def show_scan(result: QuarantineScan) -> None:
         line(f"  {what}: ", "; ".join(each.reasons), style="yellow")
     for note in result.notes:
         message(note)
-    message(f"{count(result.memories, 'memory')}, {len(result.flagged):,} like a prompt")
+    message(
+        f"{count(result.memories, 'memory')} scanned, {len(result.flagged):,} read like a prompt"
+    )
 
 
 def show_added(result: list[MemoryChange]) -> None:

@@ -150,7 +150,7 @@ def show_tree(sessions: list[SessionInfo]) -> None:
     from rich.cells import cell_len
 
     rows = [_row(session) for session in sessions]
-    head = ["session", "name", "messages", "from message", "about", "last"]
+    head = ["session", "name", "messages", "from message", "notes", "last"]
     width = shutil.get_terminal_size((_COLUMNS, 1)).columns
     widths = [max(cell_len(row[at]) for row in [head, *rows]) + 2 for at in range(len(head))]
     widths[-1] -= 2

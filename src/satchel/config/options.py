@@ -330,8 +330,8 @@ OnProgress = Annotated[
 RecordProgress = Annotated[
     Callable[[int, int, str | None], Any] | None,
     Option(
-        "Called with the number of records done, of all, and the ID of the last; may be async."
-        " What it raises ends the transfer.",
+        "Called with the number of records done, their total, and the ID of the last one; may be"
+        " async. An exception that it raises ends the transfer.",
         cli=BAR,
         http=ONE_ANSWER,
     ),

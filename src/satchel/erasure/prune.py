@@ -94,7 +94,7 @@ def moment_of(text: str) -> str:
 def prune_memories(bank: OpenBank, options: PruneMemoryOptions) -> MemoryPruneResult:
     """Erase memories that were superseded long ago. Their contents are deleted.
 
-    The log still verifies, and records of each that it was erased, when and why. Current memories
+    The log still verifies, and records when and why each was erased. Current memories
     are not touched. Earlier copies of the store still have the contents.
 
     Args:

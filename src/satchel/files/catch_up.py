@@ -104,3 +104,8 @@ def _is_behind_saved(bank: OpenBank, address: str) -> bool:
         _silent[address] = monotonic() + _NOT_AGAIN
         return False
     return answers[0] is not None and answers[0] != last_logged_save(bank)
+
+
+def must_log_changes(bank: OpenBank) -> bool:
+    """Return whether a bank that is open for its owner to write is behind its memory files."""
+    return bank.bearer is None and bank.ledger.writes and is_behind(bank)

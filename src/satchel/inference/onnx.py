@@ -5,7 +5,7 @@ quantized model scales its numbers by all inputs, so a vector would depend on th
 Several texts are run in parallel instead.
 
 The tokenizer is WordPiece, checked against the one of the models' authors in
-tests/inference/test_wordpiece.py.
+tests/inference/test_onnx.py.
 """
 
 import json

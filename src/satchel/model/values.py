@@ -9,7 +9,7 @@ import os
 import re
 import threading
 from collections import deque
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from enum import StrEnum
 from functools import lru_cache
 from typing import Annotated, Any, TypeVar
@@ -360,3 +360,30 @@ def tool_version() -> str:
         return f"satchel {version('satchel')}"
     except PackageNotFoundError:
         return "satchel"
+
+
+def parse_moment(value: Any, field: str) -> str:
+    """Return a time in canonical form.
+
+    Args:
+        value: A text such as ``2026-03-01`` or ``2026-03-01T09:30+01:00``, in UTC if it has no
+            zone; a ``datetime`` with a zone; or a ``date``, which is its first moment in UTC.
+        field: Name of the argument in errors.
+
+    Raises:
+        UsageError: If it is not a valid time.
+    """
+    time = None
+    if isinstance(value, datetime):
+        time = format_time(value) if value.tzinfo is not None else None
+    elif isinstance(value, date):
+        time = read_time(value.isoformat())
+    elif isinstance(value, str):
+        time = read_time(value)
+    if time is None:
+        raise UsageError(
+            f"{str(value)[:60]!r} is not a valid time",
+            field=field,
+            hint="Write it as 2026-03-01, or 2026-03-01T09:30:00+01:00; a datetime needs a zone.",
+        )
+    return time

@@ -8,15 +8,15 @@ import msgspec
 from msgspec import structs
 
 from satchel.bank.machine_keys import require_owner
-from satchel.bank.memory import Memory, ScoreParts, memory_of, parse_moment
+from satchel.bank.memory import Memory, ScoreParts, memory_of
 from satchel.bank.open_bank import OpenBank
 from satchel.config.options import FEW_FOR_MODELS, ScopeOptions, Time
 from satchel.config.tables import BankSettings
 from satchel.errors import StoreError, UsageError
-from satchel.files.catch_up import is_behind
+from satchel.files.catch_up import must_log_changes
 from satchel.ledger.view import View
 from satchel.model.text import estimated_tokens, memory_text
-from satchel.model.values import TrustClass, read_time
+from satchel.model.values import TrustClass, parse_moment, read_time
 from satchel.ports.code_context import HEADS, CodeAttachment, CodeContext
 from satchel.ports.operations import Option, operation, texts
 from satchel.recall.engine import recall
@@ -155,7 +155,7 @@ def recall_memories(
     permitted = bank.asked("recall")
     if query.text.strip():
         keep_up(bank)
-        if query.files and bank.ledger.writes and is_behind(bank):
+        if query.files and must_log_changes(bank):
             from satchel.files.bank_files import log_pending_changes  # most banks have no files
 
             log_pending_changes(bank)

@@ -453,10 +453,8 @@ def notice(memories: Sequence[ContextMemory], omitted: OmittedCounts, origin: st
     if not memories:
         where = f" of {origin}" if origin else ""
         return f"No memory{where} was provided to the model.{_withheld_note(omitted)}"
-    origins = Counter((memory.source, memory.signer, memory.trust) for memory in memories)
-    listed = "; ".join(
-        f"{count:,} {_whence(*key, origin)}" for key, count in sorted(origins.items())
-    )
+    origins = Counter(_origin(memory, origin) for memory in memories)
+    listed = "; ".join(f"{count:,} {text}" for text, count in sorted(origins.items()))
     first = memories[0].id.removeprefix("blake3:")[:_ID_DIGITS]
     many = "memory was" if len(memories) == 1 else "memories were"
     if origin:
@@ -470,11 +468,12 @@ def notice(memories: Sequence[ContextMemory], omitted: OmittedCounts, origin: st
     return f"{summary}{advice}{_withheld_note(omitted)}"
 
 
-def _whence(source: str, signer: str, trust: str, origin: str) -> str:
-    if not source and not signer:
-        return f"from {origin}" if origin else "written here"
-    signed = f"signed by {signer[:_KEY]}…" if signer else "unsigned"
-    return f"from {source or origin or 'an import'}, {signed}, trusted as {trust}"
+def _origin(memory: ContextMemory, file: str) -> str:
+    """Return where a memory comes from, in words; ``file`` names the file that was read."""
+    if not memory.source and not memory.signer:
+        return f"from {file}" if file else "written here"
+    signed = f"signed by {memory.signer[:_KEY]}…" if memory.signer else "unsigned"
+    return f"from {memory.source or file or 'an import'}, {signed}, trusted as {memory.trust}"
 
 
 def _withheld_note(omitted: OmittedCounts) -> str:

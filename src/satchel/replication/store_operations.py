@@ -388,11 +388,11 @@ class EncryptStoreOptions(DecryptStoreOptions):
     absent=HERE_ONLY,
 )
 def pull(settings: Settings, options: PullOptions) -> Exchange:
-    """Copy what another store has of a bank to this one.
+    """Copy the new records of a bank from another store to this one.
 
-    What the other copy has beyond this one is copied unchanged: positions, times and signed head;
-    each record is verified. If both copies have records of their own, that is reported, and
-    --merge adds what only the other has. Exit status: 0 complete, 1 they diverged.
+    Records are verified, and copied unchanged with their positions, times and signed head. If both
+    copies have new records, that is reported, and --merge adds those of the other copy. Exit
+    status: 0 complete, 1 the copies diverged.
 
     Raises:
         UnknownBankError: If the other has no such store or bank.
@@ -411,9 +411,9 @@ def pull(settings: Settings, options: PullOptions) -> Exchange:
     absent=HERE_ONLY,
 )
 def push(settings: Settings, options: PushOptions) -> Exchange:
-    """Copy what this store has of a bank to another one, which is created if there is none.
+    """Copy the new records of a bank from this store to another one, created if missing.
 
-    Exit status: 0 complete, 1 they diverged.
+    Exit status: 0 complete, 1 the copies diverged.
 
     Raises:
         UnknownBankError: If there is no such bank here.

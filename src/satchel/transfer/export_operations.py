@@ -10,7 +10,6 @@ from msgspec import structs
 
 from satchel.artifact.body import SourceAgent
 from satchel.bank.machine_keys import lock_for, signer_of
-from satchel.bank.memory import parse_moment
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.config.options import (
     NO_FILES_FOR_MODELS,
@@ -37,6 +36,7 @@ from satchel.config.options import (
 from satchel.config.settings import Settings
 from satchel.crypto import keys
 from satchel.errors import SatchelError, UsageError
+from satchel.model.values import parse_moment
 from satchel.ports.format import Location, formats
 from satchel.ports.operations import (
     Option,
@@ -203,7 +203,7 @@ def export(source: ExportSource, options: ExportRequest) -> Export:
 
     Raises:
         ContainmentError: If the path is outside the roots; a ``ValueError``.
-        PathRefusedError: If there is a link on the way, or the like.
+        PathRefusedError: If the path leads through a link, or is refused otherwise.
         LossError: With ``fail_on_loss``, if something would be lost.
         TargetError: If it cannot be written. No partial file remains.
     """
@@ -241,7 +241,7 @@ def export_bank(
     provider's users.
 
     Raises:
-        ContainmentError: If the path is not where it may be, or nothing says where; a
+        ContainmentError: If the path is outside the allowed folders, or none are set; a
             ``ValueError``.
         UnknownBankError: If there is no such bank.
         SatchelError: As ``Bank.export``.

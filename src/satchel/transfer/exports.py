@@ -20,7 +20,7 @@ from satchel.crypto.encryption import encrypted_outlet
 from satchel.crypto.log import Head
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, UsageError
-from satchel.files.catch_up import is_behind
+from satchel.files.catch_up import must_log_changes
 from satchel.ledger.heads import BankStanding
 from satchel.ledger.view import View
 from satchel.model.records import Entry
@@ -487,7 +487,7 @@ def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None 
         RetiredMemoryError: If one is not current, or is quarantined.
     """
     bank, requested = bank.asked("export"), options or ExportOptions()
-    if bank.ledger.writes and is_behind(bank):
+    if must_log_changes(bank):
         from satchel.files.bank_files import log_pending_changes  # most banks have no files
 
         log_pending_changes(bank)

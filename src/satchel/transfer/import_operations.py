@@ -191,12 +191,12 @@ def import_(target: ImportTarget, options: ImportRequest) -> ImportSummary:
     sidecar, FILE.satchel.jsonl, if `satchel export --sidecar` wrote one. With a provider set, the
     memories are imported into the provider.
 
-    Without a bank named, each user or agent in the file has its own; a file that names none, or an
-    export of your own chats, is imported into the default bank.
+    If no bank is named, each user or agent in the file gets its own. A file that names no user or
+    agent, or is an export of your own chats, is imported into the default bank.
 
     Raises:
         ContainmentError: If the path is outside the roots; a ``ValueError``.
-        PathRefusedError: If there is a link on the way, or the file has a second name.
+        PathRefusedError: If the path leads through a link, or the file has another hard link.
         InputError: If it cannot be read or is malformed; nothing is changed then.
         VerificationError: If it is sealed, and does not verify.
         ConflictError: With ``on_conflict="error"``, if there is one.
@@ -246,7 +246,7 @@ def import_bank(
     It need not be the bank in the file. With a provider set, the provider gets the memories.
 
     Raises:
-        ContainmentError: If the path is not where it may be, or nothing says where; a
+        ContainmentError: If the path is outside the allowed folders, or none are set; a
             ``ValueError``.
         ReadOnlyStoreError: If the store is open for reading.
         SatchelError: As ``Bank.import_``.

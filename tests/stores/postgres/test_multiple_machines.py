@@ -8,7 +8,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from http_kit import ELSEWHERE, Proving, serving
+from http_kit import ELSEWHERE, TokenAuth, running_gateway
 from ledger_kit import OWNER, WRITER, created, listed
 from postgres_kit import in_schema, run_sql, server
 
@@ -31,7 +31,7 @@ def test_machines_behind_one_address_accept_a_request_once_and_share_jobs(
 ) -> None:
     """Attack: a request sent to one machine is replayed to the other one."""
     monkeypatch.setenv("SATCHEL_STORE", in_schema(postgres, f"board_{uuid.uuid4().hex[:8]}"))
-    with serving() as one:
+    with running_gateway() as one:
         one.client().post("/v1/banks", json={"name": "assistant"})
         one.client().post(f"{BANK}/entries", json={"text": "Ada drinks tea"})
         key = SigningKey.generate()
@@ -39,11 +39,11 @@ def test_machines_behind_one_address_accept_a_request_once_and_share_jobs(
         issued = one.client().post(f"{BANK}/tokens", json=asked).json()["token"]
         token = canonical(issued).decode()
         monkeypatch.setenv("SATCHEL_WITNESS", str(tmp_path / "another machine"))
-        with serving() as other:
+        with running_gateway() as other:
             _share_verifier(one.gateway, other.gateway)
             client = one.client(ELSEWHERE)
             request = client.build_request("GET", f"{BANK}/entries")
-            headers = dict(Proving(token, key, one.gateway.verifier)(request).headers)
+            headers = dict(TokenAuth(token, key, one.gateway.verifier)(request).headers)
             assert client.get(f"{BANK}/entries", headers=headers).status_code == 200
             again = other.client(ELSEWHERE).get(f"{BANK}/entries", headers=headers)
             assert (again.status_code, again.json()["code"]) == (

@@ -33,7 +33,7 @@ from satchel.model.records import Semantic
 from satchel.stores.postgres import PostgresStore, store_is_created
 from satchel.stores.postgres.statements import VERSION
 
-_SECRET = "hunter2-hunter2"  # noqa: S105 - of nobody
+_SECRET = "hunter2-hunter2"  # noqa: S105 - not a real one
 _KIT = Path(__file__).parents[2] / "kit"
 _OTHERS = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity

@@ -84,8 +84,8 @@ def test_a_server_killed_during_writes_loses_no_acknowledged_append(
     how: Callable[[Any], None], tmp_path: Path
 ) -> None:
     """In every round at a random moment; the witness is never ahead of the log."""
-    seed = random.randrange(1 << 32)  # noqa: S311 - told when it fails
-    chance = random.Random(seed)  # noqa: S311 - told when it fails
+    seed = random.randrange(1 << 32)  # noqa: S311 - printed on failure
+    chance = random.Random(seed)  # noqa: S311 - printed on failure
     with noting(f"the seed was {seed}"), server() as one:
         store = PostgresStore(one.get_uri())
         bank = created(store, Witness(tmp_path)).bank
@@ -125,7 +125,7 @@ def _write_until_killed(
     return acknowledged
 
 
-@pytest.mark.prove  # a server of its own
+@pytest.mark.prove  # starts its own server
 def test_a_full_server_disk_keeps_acknowledged_appends(
     mount_small: Callable[[str], Path],
 ) -> None:
@@ -150,7 +150,7 @@ def test_a_full_server_disk_keeps_acknowledged_appends(
         run_sql(one.get_uri(), "DROP SCHEMA satchel CASCADE", "DROP TABLESPACE small")
 
 
-@pytest.mark.prove  # a server of its own
+@pytest.mark.prove  # starts its own server
 def test_a_server_with_fsync_off_is_refused_for_writing() -> None:
     """A power loss would lose acknowledged writes; reading is not refused."""
     with server() as one:
@@ -159,7 +159,7 @@ def test_a_server_with_fsync_off_is_refused_for_writing() -> None:
         ledger.append(memories(3))
         run_sql(one.get_uri(), "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
         while run_sql(one.get_uri(), "SHOW fsync") != [("off",)]:
-            pass  # it reads its settings anew a moment after it was told to
+            pass  # the server reloads its settings after a moment
         with pytest.raises(StoreError, match="does not flush"):
             ledger.append(memories(1, start=3))
         assert len(listed(ledger)) == 5

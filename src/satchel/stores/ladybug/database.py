@@ -121,9 +121,9 @@ _COMMIT = _LENGTH.pack(9) + b"\2"
 def _interrupted_after(log: Path) -> int | None:
     """Return the size of a log up to its last commit, if a write was interrupted after it.
 
-    A killed process can leave a part of a record at the end. What it was writing was never
-    acknowledged. If the log has a commit after the incomplete record, a byte of it was changed
-    instead, and the result is None; so it is if every record is complete.
+    A killed process can leave a part of a transaction at the end, which was never acknowledged. If
+    the log ends with a commit, or has one after an incomplete record, a byte of it was changed
+    instead, and the result is None.
     """
     size = log.stat().st_size
     if size < _LOG_HEADER:
@@ -139,7 +139,7 @@ def _interrupted_after(log: Path) -> int | None:
             if data[position : position + len(_COMMIT)] == _COMMIT:
                 committed = end
             position = end
-        changed = position == size or data.find(_COMMIT, position) >= 0
+        changed = committed == size or data.find(_COMMIT, position + 1) >= 0
         return None if changed else committed
 
 
