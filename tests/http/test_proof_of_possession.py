@@ -14,7 +14,7 @@ import pytest
 from http_kit import ServedGateway
 from nacl.signing import SigningKey as Ed25519
 from possession_kit import did_of, hash_text, http_arguments, jcs, proof_of
-from web_kit import listening
+from web_kit import web_server
 
 _ADMIN = "the-operators-own-token-of-32-characters"
 _BODY = b'{"text":"coffee"}'
@@ -25,7 +25,7 @@ _HOLDER = Ed25519(bytes(range(32)))
 def clients(own_home: object) -> Iterator[tuple[httpx.Client, httpx.Client]]:
     """An anonymous client, and the operator's, of a gateway on a socket."""
     del own_home
-    with listening(_ADMIN) as (address, served):
+    with web_server(_ADMIN) as (address, served):
         assert isinstance(served, ServedGateway)
         operator = {"Authorization": f"Bearer {_ADMIN}"}
         with (

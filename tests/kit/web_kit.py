@@ -31,7 +31,7 @@ def installed_browser() -> str | None:
 
 
 @contextmanager
-def listening(admin: str | None = None) -> Iterator[tuple[str, ServedGateway]]:
+def web_server(admin: str | None = None) -> Iterator[tuple[str, ServedGateway]]:
     """Yield the address of a server over the default store."""
     with running_gateway(admin) as served, socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(served.app, lifespan="off", log_level="error")
@@ -78,7 +78,7 @@ class SharedBrowser:
             asyncio._set_running_loop(None)
 
     @contextmanager
-    def tab(self, address: str) -> Iterator["Watched"]:
+    def tab(self, address: str) -> Iterator["BrowserTab"]:
         """Yield a tab for a server, in its initial state.
 
         It is the same for all tests: a new one costs more than most of the tests. Its stored data
@@ -89,7 +89,7 @@ class SharedBrowser:
             context.set_default_timeout(60_000)
             self._page = context.new_page()
         self._page.set_viewport_size({"width": 1200, "height": 900})
-        found = Watched(self._page, address)
+        found = BrowserTab(self._page, address)
         try:
             yield found
         finally:
@@ -125,17 +125,17 @@ def create_sample_bank(client: TestClient) -> str:
     return str(made["id"])
 
 
-_GO = """(hash) => new Promise((there) => {
-  const was = location.href;
+_GO = """(hash) => new Promise((resolve) => {
+  const before = location.href;
   location.hash = hash;
-  if (location.href === was) there();
-  else addEventListener("hashchange", () => setTimeout(there), { once: true });
+  if (location.href === before) resolve();
+  else addEventListener("hashchange", () => setTimeout(resolve), { once: true });
 })"""
 _DROP = """([name, text]) => {
   const dataTransfer = new DataTransfer();
   dataTransfer.items.add(new File([text], name));
-  for (const what of ["dragover", "drop"]) {
-    const event = new DragEvent(what, {dataTransfer, cancelable: true, bubbles: true});
+  for (const type of ["dragover", "drop"]) {
+    const event = new DragEvent(type, {dataTransfer, cancelable: true, bubbles: true});
     document.querySelector(".drop").dispatchEvent(event);
   }
 }"""
@@ -147,13 +147,13 @@ def drop(page: Any, name: str, text: str) -> None:
     page.evaluate(_DROP, [name, text])
 
 
-def settled(page: Any) -> None:
+def wait_for_view(page: Any) -> None:
     """Wait until a view has loaded all of its parts."""
     page.locator("main h1").first.wait_for()
     page.locator("main[aria-busy], main [aria-busy]").first.wait_for(state="detached")
 
 
-class Watched:
+class BrowserTab:
     """A tab, with its requests and console errors.
 
     Args:
@@ -164,16 +164,16 @@ class Watched:
     def __init__(self, page: Any, address: str) -> None:
         self.page = page
         self._address = address
-        self.complaints = list[str]()
-        self.elsewhere = list[str]()
-        self._hears = {
-            "pageerror": lambda error: self.complaints.append(str(error)),
-            "console": self._said,
-            "dialog": self._asked,
-            "request": self._request,
+        self.errors = list[str]()
+        self.external_requests = list[str]()
+        self._handlers = {
+            "pageerror": lambda error: self.errors.append(str(error)),
+            "console": self._on_console,
+            "dialog": self._on_dialog,
+            "request": self._on_request,
         }
-        for event, hear in self._hears.items():
-            page.on(event, hear)
+        for event, handler in self._handlers.items():
+            page.on(event, handler)
 
     def go(self, where: str = "") -> Any:
         """Open a view, and return the tab."""
@@ -189,17 +189,17 @@ class Watched:
         if self.page.url.startswith(f"{self._address}/"):
             self.page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
         self.page.goto("about:blank")
-        for event, hear in self._hears.items():
-            self.page.remove_listener(event, hear)
+        for event, handler in self._handlers.items():
+            self.page.remove_listener(event, handler)
 
-    def _said(self, message: Any) -> None:
+    def _on_console(self, message: Any) -> None:
         if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
+            self.errors.append(message.text)
 
-    def _asked(self, dialog: Any) -> None:
-        self.complaints.append(f"a dialog: {dialog.message}")
+    def _on_dialog(self, dialog: Any) -> None:
+        self.errors.append(f"a dialog: {dialog.message}")
         dialog.dismiss()
 
-    def _request(self, request: Any) -> None:
+    def _on_request(self, request: Any) -> None:
         if not request.url.startswith(self._address + "/"):
-            self.elsewhere.append(request.url)
+            self.external_requests.append(request.url)

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from http_kit import ServedGateway
 from web_kit import (
+    BrowserTab,
     SharedBrowser,
-    Watched,
     create_sample_bank,
     installed_browser,
     launched_browser,
-    listening,
+    web_server,
 )
 
 
@@ -36,7 +36,7 @@ def browser(driven: SharedBrowser) -> Iterator[Any]:
 def server(own_home: object) -> Iterator[tuple[str, ServedGateway]]:
     """A server, and its address."""
     del own_home
-    with listening() as found:
+    with web_server() as found:
         yield found
 
 
@@ -49,10 +49,10 @@ def bank(server: tuple[str, ServedGateway]) -> str:
 @pytest.fixture
 def tab(
     browser: Any, driven: SharedBrowser, server: tuple[str, ServedGateway]
-) -> Iterator[Watched]:
+) -> Iterator[BrowserTab]:
     """A tab; console errors and requests to other servers fail the test."""
     del browser
     with driven.tab(server[0]) as found:
         yield found
-    assert found.elsewhere == []
-    assert found.complaints == []
+    assert found.external_requests == []
+    assert found.errors == []

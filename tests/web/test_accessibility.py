@@ -3,7 +3,7 @@
 from typing import Any
 
 from http_kit import ServedGateway
-from web_kit import BANK, Watched, listening, settled
+from web_kit import BANK, BrowserTab, wait_for_view, web_server
 
 # Contrast of each text with its background (WCAG 2.2, 1.4.3), and controls without a name.
 FAULTS = """() => {
@@ -58,7 +58,7 @@ def test_every_view_fits_a_phone_and_is_readable_in_both_themes(
     newest, *_, first = client.get(f"{BANK}/entries").json()["memories"]
     context = browser.new_context(viewport={"width": 360, "height": 740}, reduced_motion="reduce")
     page = context.new_page()
-    tab = Watched(page, server[0])
+    tab = BrowserTab(page, server[0])
     for where in (
         *(
             "",
@@ -75,13 +75,13 @@ def test_every_view_fits_a_phone_and_is_readable_in_both_themes(
         *("backups", "settings", "nothing of that name"),
     ):
         tab.go(where)
-        settled(page)
+        wait_for_view(page)
         _assert_readable(page, where)
         if where in (f"b/{bank}", f"b/{bank}?q=tea"):
             page.get_by_label("Select all on this page").check()
             page.get_by_role("group", name="Actions for the selected memories").wait_for()
             _assert_readable(page, f"{where} with a selection")
-    assert tab.complaints == []
+    assert tab.errors == []
     context.close()
 
 
@@ -94,11 +94,11 @@ def _assert_readable(page: Any, where: str) -> None:
         assert page.evaluate(FAULTS) == [], (where, look)
 
 
-def test_the_page_is_usable_with_the_keyboard(tab: Watched, bank: str) -> None:
+def test_the_page_is_usable_with_the_keyboard(tab: BrowserTab, bank: str) -> None:
     """From the first key to a fork; the focus is visible, and moves to the content."""
     del bank
     page = tab.go()
-    settled(page)
+    wait_for_view(page)
     focused = "document.activeElement.textContent.trim()"
     page.keyboard.press("Tab")
     assert page.evaluate(focused) == "Skip to content"
@@ -133,7 +133,7 @@ def test_reduced_motion_disables_animation(browser: Any, server: tuple[str, Serv
     context = browser.new_context(reduced_motion="reduce")
     page = context.new_page()
     page.goto(server[0])
-    settled(page)
+    wait_for_view(page)
     moving = """() => [...document.querySelectorAll("*")].map((one) => getComputedStyle(one))
       .filter((one) => one.animationName !== "none" || parseFloat(one.transitionDuration)).length"""
     assert page.evaluate(moving) == 0
@@ -141,7 +141,7 @@ def test_reduced_motion_disables_animation(browser: Any, server: tuple[str, Serv
 
 
 def test_a_slow_server_shows_loading_and_a_failed_request_can_be_retried(
-    tab: Watched, bank: str
+    tab: BrowserTab, bank: str
 ) -> None:
     """The retry button is where the content would be."""
     page = tab.page
@@ -157,14 +157,14 @@ def test_a_slow_server_shows_loading_and_a_failed_request_can_be_retried(
     held.pop().abort()
     page.get_by_text("The server does not answer.").wait_for()
     page.unroute("**/v1/receipts*")
-    tab.complaints.clear()  # the browser logs it, too
+    tab.errors.clear()  # the browser logs it, too
     page.get_by_role("button", name="Try again").click()
     page.get_by_text("No receipts yet.").wait_for()
     tab.go(f"b/{bank}")
-    settled(page)
+    wait_for_view(page)
 
 
-def test_reads_of_a_busy_server_are_retried(tab: Watched, bank: str) -> None:
+def test_reads_of_a_busy_server_are_retried(tab: BrowserTab, bank: str) -> None:
     """After the time in ``Retry-After``."""
     answers = [503, 429]
     busy = {"Retry-After": "0.01", "Content-Type": "application/problem+json"}
@@ -179,7 +179,7 @@ def test_reads_of_a_busy_server_are_retried(tab: Watched, bank: str) -> None:
     page = tab.go()
     page.get_by_role("link", name="assistant").wait_for()
     assert answers == []
-    tab.complaints.clear()  # the browser logs both
+    tab.errors.clear()  # the browser logs both
     del bank
 
 
@@ -189,7 +189,7 @@ def test_an_expired_operator_token_is_requested_again_without_losing_input(
     """The dialog opens over the form, whose request continues afterwards."""
     del own_home
     old, new = "the old token of the operator", "the new token of the operator"
-    with listening(admin=old) as (address, served):
+    with web_server(admin=old) as (address, served):
         page = browser.new_page()
         page.goto(address)
         page.get_by_label("Operator token").fill(old)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from http_kit import ServedGateway
-from web_kit import Watched, create_sample_bank, listening, settled
+from web_kit import BrowserTab, create_sample_bank, wait_for_view, web_server
 
 BANK = "/v1/banks/assistant"
 ATTACKS = (
@@ -38,11 +38,11 @@ def owner(server: tuple[str, ServedGateway]) -> TestClient:
     return client
 
 
-def _assert_inert(tab: Watched, *places: str) -> Any:
+def _assert_inert(tab: BrowserTab, *places: str) -> Any:
     page = tab.page
     for place in places:
         tab.go(place)
-        settled(page)
+        wait_for_view(page)
         assert page.locator(MARKUP).count() == 0, place
         assert page.evaluate("window.hit") is None, place
         loose = page.evaluate(
@@ -53,7 +53,7 @@ def _assert_inert(tab: Watched, *places: str) -> Any:
     return page
 
 
-def test_attack_markup_in_every_field_is_executed(tab: Watched, owner: TestClient) -> None:
+def test_attack_markup_in_every_field_is_executed(tab: BrowserTab, owner: TestClient) -> None:
     """Names of banks and sessions, labels, users, keys, messages, data, versions, quarantine."""
     ids = []
     for number, attack in enumerate(ATTACKS):
@@ -100,7 +100,7 @@ def test_attack_markup_in_every_field_is_executed(tab: Watched, owner: TestClien
         *("import", "verify", "jobs", "receipts", f"receipts/{receipt}", "backups", "settings"),
         "b/%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E",
     )
-    tab.complaints.clear()  # there is no such bank: the browser logs the 404
+    tab.errors.clear()  # there is no such bank: the browser logs the 404
     _open_actions(tab)
     page = _assert_inert(tab, f"b/assistant/e/{ids[12]}")
     shown = page.locator(".text").inner_text()
@@ -125,7 +125,7 @@ def test_the_page_loads_only_its_own_files(client_of_page: TestClient) -> None:
         assert client_of_page.get(f"/page/{name}").status_code == 404
 
 
-def _open_actions(tab: Watched) -> None:
+def _open_actions(tab: BrowserTab) -> None:
     """Select all memories, and open the dialogs of their actions."""
     page = _assert_inert(tab, "b/assistant?past=1")
     page.get_by_label("Select all on this page").check()
@@ -146,7 +146,7 @@ def client_of_page(server: tuple[str, ServedGateway]) -> TestClient:
 @pytest.mark.shared
 @pytest.mark.prove
 def test_attack_texts_of_all_collections_are_executed(
-    tab: Watched, owner: TestClient, shared_data: Path
+    tab: BrowserTab, owner: TestClient, shared_data: Path
 ) -> None:
     """Those with markup, from all collections: imported, listed to the end, and inert."""
     found = list[str]()
@@ -207,7 +207,9 @@ def _wait_for_view(page: Any) -> None:
     page.locator("main[aria-busy], main [aria-busy]").first.wait_for(state="detached")
 
 
-def test_memory_files_work_with_any_name_of_a_bank(tab: Watched, owner_client: TestClient) -> None:
+def test_memory_files_work_with_any_name_of_a_bank(
+    tab: BrowserTab, owner_client: TestClient
+) -> None:
     """A name that cannot be a folder gets an error with a hint."""
     for name in ODD:
         if "/" in name:
@@ -223,10 +225,10 @@ def test_memory_files_work_with_any_name_of_a_bank(tab: Watched, owner_client: T
         page = tab.go(f"b/{_create_bank(owner_client, name)}/files")
         page.get_by_text("a bank with this name cannot have memory files").wait_for()
         page.get_by_text("Rename the bank").wait_for()
-        tab.complaints.clear()  # the browser logs the 422
+        tab.errors.clear()  # the browser logs the 422
 
 
-def test_all_views_of_a_bank_work_with_any_name(tab: Watched, owner_client: TestClient) -> None:
+def test_all_views_of_a_bank_work_with_any_name(tab: BrowserTab, owner_client: TestClient) -> None:
     """By ID, and by name in the address; an import goes into that bank."""
     mem0 = '{"results": [{"id": "1", "memory": "Ada drinks tea"}]}'
     for name in ODD:
@@ -234,7 +236,7 @@ def test_all_views_of_a_bank_work_with_any_name(tab: Watched, owner_client: Test
         more = ("/graph", "/log", "/compare", "/tokens", "/owners")
         for part in ("", "/sessions", "/import", "/export", "/quarantine", *more):
             page = tab.go(f"b/{bank}{part}")
-            settled(page)
+            wait_for_view(page)
             assert page.get_by_role("alert").count() == 0, (name, part)
             assert page.locator("h1").inner_text() == name
         page = tab.go(f"b/{bank}/import")
@@ -247,7 +249,7 @@ def test_all_views_of_a_bank_work_with_any_name(tab: Watched, owner_client: Test
 
 
 def test_attack_an_address_of_the_page_requests_other_routes(
-    tab: Watched, owner_client: TestClient
+    tab: BrowserTab, owner_client: TestClient
 ) -> None:
     """All requests are below the route of the address."""
     bank = create_sample_bank(owner_client)
@@ -275,11 +277,11 @@ def test_attack_an_address_of_the_page_requests_other_routes(
             path = "/" + url.split("/", 3)[3].partition("?")[0]
             usual = path in ("/v1/banks", "/v1/receipts") or path.startswith("/page/")
             assert usual or path.startswith(("/v1/receipts/", "/v1/banks/%25")), (page, path)
-    tab.complaints.clear()  # the browser logs what is missing
+    tab.errors.clear()  # the browser logs what is missing
 
 
 def test_names_of_javascript_properties_are_not_views(
-    tab: Watched, owner_client: TestClient
+    tab: BrowserTab, owner_client: TestClient
 ) -> None:
     """As a view, a bank, a page, or an ID."""
     bank = create_sample_bank(owner_client)
@@ -298,16 +300,16 @@ def test_names_of_javascript_properties_are_not_views(
             _wait_for_view(page)
             assert "is not a function" not in page.locator("main").inner_text(), where
             assert "[object" not in page.locator("main").inner_text(), where
-    assert all("Failed to load resource" in one for one in tab.complaints), tab.complaints
-    tab.complaints.clear()
+    assert all("Failed to load resource" in one for one in tab.errors), tab.errors
+    tab.errors.clear()
 
 
 def test_bidirectional_characters_are_escaped_in_titles(
-    tab: Watched, owner_client: TestClient
+    tab: BrowserTab, owner_client: TestClient
 ) -> None:
     """Of the tab, and of elements."""
     page = tab.go(f"b/{_create_bank(owner_client, chr(0x202E) + 'evil' + chr(0x2066))}")
-    settled(page)
+    wait_for_view(page)
     assert page.title() == "⟨U+202E⟩evil⟨U+2066⟩ · Satchel"
     hidden = page.evaluate(
         "[...document.querySelectorAll('[title], [aria-label]')].filter((one) =>"
@@ -320,7 +322,7 @@ def test_a_token_with_invalid_characters_is_requested_again(browser: Any, own_ho
     """The dialog shows the reason; a stored one does not lock the user out."""
     del own_home
     shown = "0123456789" * 2
-    with listening(shown) as (address, _):
+    with web_server(shown) as (address, _):
         context = browser.new_context()
         context.set_default_timeout(60_000)
         page = context.new_page()

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from http_kit import ServedGateway
-from web_kit import BANK, Watched, drop, listening
+from web_kit import BANK, BrowserTab, drop, web_server
 
 from satchel.http.jobs import ReportProgress
 
 
-def test_banks_are_listed_and_created(tab: Watched, bank: str) -> None:
+def test_banks_are_listed_and_created(tab: BrowserTab, bank: str) -> None:
     """A new bank is opened."""
     del bank
     page = tab.go()
@@ -24,7 +24,7 @@ def test_banks_are_listed_and_created(tab: Watched, bank: str) -> None:
     page.get_by_text("There are no memories yet.").wait_for()
 
 
-def test_memories_are_searched_and_shown_with_provenance(tab: Watched, bank: str) -> None:
+def test_memories_are_searched_and_shown_with_provenance(tab: BrowserTab, bank: str) -> None:
     """Search, the memory, its links as a drawing to click, its proof."""
     page = tab.go(f"b/{bank}")
     page.get_by_role("link", name="Ada drinks tea").wait_for()
@@ -41,7 +41,7 @@ def test_memories_are_searched_and_shown_with_provenance(tab: Watched, bank: str
 
 
 def test_a_session_is_shown_and_forked(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """At a checkpoint, with the messages up to it; the server has the fork."""
     page = tab.go(f"b/{bank}/sessions")
@@ -66,7 +66,7 @@ def test_a_session_is_shown_and_forked(
 
 
 def test_a_dropped_file_is_imported(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """First its plan, with nothing written; then the import, with a receipt."""
     client = server[1].client()
@@ -85,11 +85,11 @@ def test_a_dropped_file_is_imported(
     page = tab.go(f"b/{bank}/import")
     drop(page, "broken.ama.jsonl", '{"_kind": "header"')
     page.get_by_role("alert").wait_for()
-    tab.complaints.clear()  # the browser logs the refusal, too
+    tab.errors.clear()  # the browser logs the refusal, too
 
 
 def test_a_sealed_file_is_verified_step_by_step(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """A good one; and a changed one, with the failing step."""
     del bank
@@ -104,7 +104,7 @@ def test_a_sealed_file_is_verified_step_by_step(
 
 
 def test_quarantined_memories_are_reviewed(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """One is released, one rejected."""
     client = server[1].client()
@@ -130,7 +130,7 @@ def test_backups_are_created_and_their_freshness_is_shown(
     config = tmp_path / "satchel.toml"
     config.write_text(f'[backup]\nenabled = true\ndestination = "{tmp_path / "shelf"}"\n')
     monkeypatch.setenv("SATCHEL_CONFIG", str(config))
-    with listening() as (address, served):
+    with web_server() as (address, served):
         served.client().post("/v1/banks", json={"name": "assistant"})
         page = browser.new_page()
         page.goto(f"{address}/#/backups")
@@ -147,7 +147,7 @@ def test_the_page_asks_for_the_operators_token(browser: Any, own_home: Path) -> 
     """Nothing is shown before; the token is neither in an address nor in permanent storage."""
     del own_home
     token = "the token of the operator"  # noqa: S105 - a test value
-    with listening(admin=token) as (address, served):
+    with web_server(admin=token) as (address, served):
         said = {"Authorization": f"Bearer {token}"}
         served.client().post("/v1/banks", json={"name": "assistant"}, headers=said)
         page = browser.new_page()
@@ -162,7 +162,7 @@ def test_the_page_asks_for_the_operators_token(browser: Any, own_home: Path) -> 
 
 
 def test_a_redacted_memory_shows_its_signer(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """The original text is not in the page."""
     client = server[1].client()
@@ -184,7 +184,7 @@ def _id_of(served: ServedGateway, text: str) -> str:
 
 
 def test_a_memory_is_created_edited_forgotten_and_restored(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """By buttons and dialogs; the notice offers an undo."""
     client = server[1].client()
@@ -213,7 +213,7 @@ def test_a_memory_is_created_edited_forgotten_and_restored(
 
 
 def test_concurrent_changes_of_one_memory_do_not_overwrite_each_other(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """The second one gets an error in the dialog, and keeps the typed text."""
     tea = _id_of(server[1], "Ada drinks tea")
@@ -226,11 +226,11 @@ def test_concurrent_changes_of_one_memory_do_not_overwrite_each_other(
     assert page.get_by_label("Text").input_value() == "Ada drinks water"
     page.keyboard.press("Escape")
     page.get_by_role("dialog").wait_for(state="detached")
-    tab.complaints.clear()  # the browser logs the refusal, too
+    tab.errors.clear()  # the browser logs the refusal, too
 
 
 def test_the_timeline_has_a_bar_for_each_month(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Empty months included; a click on a bar shows its memories."""
     client = server[1].client()
@@ -254,7 +254,7 @@ def test_the_timeline_has_a_bar_for_each_month(
 
 
 def test_an_export_lists_losses_before_the_download(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """None for a sealed file; sessions for an archive of memories."""
     client = server[1].client()
@@ -277,7 +277,7 @@ def test_an_export_lists_losses_before_the_download(
 
 
 def test_an_import_is_undone_from_the_list_of_imports(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Its memories are removed."""
     client = server[1].client()
@@ -296,7 +296,7 @@ def test_an_import_is_undone_from_the_list_of_imports(
 
 
 def test_a_token_is_issued_inspected_and_revoked(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """With the chosen scope; after its revocation it is invalid."""
     page = tab.go(f"b/{bank}/tokens")
@@ -308,7 +308,7 @@ def test_a_token_is_issued_inspected_and_revoked(
     page.get_by_label("Expires after").select_option("7d")
     page.get_by_role("button", name="Issue", exact=True).click()
     page.get_by_role("dialog").get_by_role("alert").get_by_text("at most 24 hours").wait_for()
-    tab.complaints.clear()  # the browser logs the refusal, too
+    tab.errors.clear()  # the browser logs the refusal, too
     page.get_by_label("Expires after").select_option("24h")
     page.get_by_role("button", name="Issue", exact=True).click()
     text = page.get_by_label("The token", exact=True).input_value()
@@ -324,7 +324,7 @@ def test_a_token_is_issued_inspected_and_revoked(
     page.get_by_text("not valid", exact=True).wait_for()
 
 
-def test_the_owners_of_a_bank_are_shown(tab: Watched, bank: str) -> None:
+def test_the_owners_of_a_bank_are_shown(tab: BrowserTab, bank: str) -> None:
     """With the key, and that its secret is on this machine."""
     page = tab.go(f"b/{bank}/owners")
     page.get_by_text("One key owns this bank.").wait_for()
@@ -333,13 +333,13 @@ def test_the_owners_of_a_bank_are_shown(tab: Watched, bank: str) -> None:
 
 
 def test_memory_files_are_written_read_compared_and_deleted(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """With all versions; a text that was changed since is not overwritten."""
     client = server[1].client()
     page = tab.go(f"b/{bank}/files")
     page.get_by_role("button", name="New file").click()
-    tab.complaints.clear()  # the browser logs that there is no file store yet
+    tab.errors.clear()  # the browser logs that there is no file store yet
     page.get_by_label("Path", exact=True).fill("user/notes.md")
     page.locator("textarea[name=text]").fill("likes tea\n")
     page.get_by_role("button", name="Save").click()
@@ -360,7 +360,7 @@ def test_memory_files_are_written_read_compared_and_deleted(
     page.locator("textarea[name=text]").fill("likes water\n")
     page.get_by_role("button", name="Save").click()
     page.get_by_role("dialog").get_by_role("alert").wait_for()
-    tab.complaints.clear()  # the browser logs the refusal, too
+    tab.errors.clear()  # the browser logs the refusal, too
     assert client.get(where).text == "likes mate\n"
     page.get_by_role("button", name="Cancel").click()
     tab.go(f"b/{bank}/files")
@@ -371,7 +371,7 @@ def test_memory_files_are_written_read_compared_and_deleted(
 
 
 def test_a_job_is_followed_and_canceled(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """With its progress, and its state after the cancellation."""
     del bank
@@ -392,7 +392,7 @@ def test_a_job_is_followed_and_canceled(
 
 
 def test_a_session_is_renamed_archived_and_restored(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """The notice offers an undo."""
     page = tab.go(f"b/{bank}/sessions")
@@ -409,7 +409,7 @@ def test_a_session_is_renamed_archived_and_restored(
 
 
 def test_a_checkpoint_with_a_fork_can_be_clicked(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """The mark of the fork does not cover it, and can be clicked, too."""
     client = server[1].client()

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from web_kit import Watched, listening, settled
+from web_kit import BrowserTab, wait_for_view, web_server
 
 SCREENS = Path(__file__).parent / "screens"
 WIDTHS = {1280: 900, 390: 844}
@@ -125,7 +125,7 @@ def _fill_picture(client: TestClient) -> str:
 
 def _prepare(page: Any, name: str) -> None:
     """Bring a view into the state in which it is compared, once it is there."""
-    settled(page)
+    wait_for_view(page)
     if name == "home":
         page.locator(".card dt", has_text="Last change").nth(1).wait_for()
     if name == "selection":
@@ -143,7 +143,7 @@ def _prepare(page: Any, name: str) -> None:
 def views(browser: Any, own_home: object) -> Iterator[tuple[Any, str, dict[str, str]]]:
     """A server with fixed banks, and the addresses of its main views."""
     del own_home
-    with listening() as (address, served):
+    with web_server() as (address, served):
         yield browser, address, _fill(served.client())
 
 
@@ -181,7 +181,7 @@ def test_main_views_look_as_their_reference_images(
             viewport={"width": width, "height": height}, reduced_motion="reduce", locale="en-GB"
         )
         context.set_default_timeout(60_000)
-        tab = Watched(context.new_page(), address)
+        tab = BrowserTab(context.new_page(), address)
         for name, where in places.items():
             tab.go(where)
             _prepare(tab.page, name)
@@ -190,7 +190,7 @@ def test_main_views_look_as_their_reference_images(
                 found = _compared(tab.page, measuring, SCREENS / f"{name}-{width}-{theme}.png")
                 if found:
                     wrong[f"{name}, {width}, {theme}"] = found
-        assert tab.complaints == []
+        assert tab.errors == []
         context.close()
     measuring.close()
     assert wrong == {}
@@ -199,7 +199,7 @@ def test_main_views_look_as_their_reference_images(
 def test_the_picture_in_the_readme_is_current(browser: Any, own_home: object) -> None:
     """Its words are those of the page; the rest as any view is compared."""
     del own_home
-    with listening() as (address, served):
+    with web_server() as (address, served):
         where = _fill_picture(served.client())
         context = browser.new_context(
             viewport={"width": 1200, "height": 760},
@@ -208,9 +208,9 @@ def test_the_picture_in_the_readme_is_current(browser: Any, own_home: object) ->
             locale="en-GB",
         )
         context.set_default_timeout(60_000)
-        tab, measuring = Watched(context.new_page(), address), context.new_page()
+        tab, measuring = BrowserTab(context.new_page(), address), context.new_page()
         tab.go(where)
-        settled(tab.page)
+        wait_for_view(tab.page)
         shot, words = _shot(tab.page), _words(tab.page.inner_text("body"))
         if os.environ.get("UPDATE_SCREENS"):
             PICTURE.parent.mkdir(exist_ok=True)
@@ -283,7 +283,7 @@ def test_another_font_passes_and_what_is_broken_does_not(
         viewport={"width": 1280, "height": WIDTHS[1280]}, color_scheme="light", locale="en-GB"
     )
     page, measuring = context.new_page(), context.new_page()
-    tab = Watched(page, address)
+    tab = BrowserTab(page, address)
 
     def seen() -> tuple[list[int], dict[str, list[float]]]:
         grid = measuring.evaluate(_GRID, [_shot(page), CELL])
@@ -296,7 +296,7 @@ def test_another_font_passes_and_what_is_broken_does_not(
         return mean <= MOST_APART and far <= MOST_FAR and not moved
 
     tab.go(places["bank"])
-    settled(page)
+    wait_for_view(page)
     usual, places_of = seen()
     page.evaluate("document.documentElement.style.fontFamily = 'serif'")
     assert alike()
@@ -315,6 +315,6 @@ def test_another_font_passes_and_what_is_broken_does_not(
         page.evaluate(break_it)
         assert not alike(), break_it
         page.reload()
-        settled(page)
+        wait_for_view(page)
     assert alike()
     context.close()

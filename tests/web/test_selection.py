@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from http_kit import ServedGateway
-from web_kit import BANK, Watched, settled
+from web_kit import BANK, BrowserTab, wait_for_view
 
 TEA, COFFEE = "Ada drinks tea", "There is no coffee to buy for Ada"
 
@@ -28,12 +28,12 @@ def _texts(served: ServedGateway, **query: str) -> dict[str, Any]:
     return {one["text"]: one for one in listed}
 
 
-def test_all_memories_of_a_page_are_selected_and_counted(tab: Watched, bank: str) -> None:
+def test_all_memories_of_a_page_are_selected_and_counted(tab: BrowserTab, bank: str) -> None:
     """One box for all, indeterminate for some; without a selection there is no bar."""
     page = tab.go(f"b/{bank}")
     every = page.get_by_label("Select all on this page")
     bar = page.get_by_role("group", name="Actions for the selected memories")
-    settled(page)
+    wait_for_view(page)
     assert bar.count() == 0
     every.check()
     page.get_by_text("2 of 2 selected").wait_for()
@@ -47,7 +47,7 @@ def test_all_memories_of_a_page_are_selected_and_counted(tab: Watched, bank: str
 
 
 def test_the_selection_spans_pages(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Memories that are loaded later are selected by the box for all only."""
     client = server[1].client()
@@ -65,7 +65,7 @@ def test_the_selection_spans_pages(
 
 
 def test_selected_memories_are_forgotten_after_confirmation_and_restored(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """The dialog lists them."""
     page = tab.go(f"b/{bank}")
@@ -86,7 +86,7 @@ def test_selected_memories_are_forgotten_after_confirmation_and_restored(
 
 
 def test_tags_are_added_to_and_removed_from_the_selected_memories(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Memories with, or without, the tag already are unchanged."""
     page = tab.go(f"b/{bank}")
@@ -96,7 +96,7 @@ def test_tags_are_added_to_and_removed_from_the_selected_memories(
     dialog.get_by_role("textbox", name="Tags").fill("drinks, #home")
     dialog.get_by_role("button", name="Add tags").click()
     page.get_by_text("Tags added to 2 memories.").wait_for()
-    settled(page)
+    wait_for_view(page)
     assert {frozenset(one["tags"]) for one in _texts(server[1]).values()} == {
         frozenset({"drinks", "home"})
     }
@@ -106,7 +106,7 @@ def test_tags_are_added_to_and_removed_from_the_selected_memories(
     dialog.get_by_label("Tag").select_option("home")
     dialog.get_by_role("button", name="Remove").click()
     page.get_by_text("Tag removed from 2 memories.").wait_for()
-    settled(page)
+    wait_for_view(page)
     after = _texts(server[1])
     assert {tuple(one["tags"]) for one in after.values()} == {("drinks",)}
     _select(page, TEA)
@@ -118,7 +118,7 @@ def test_tags_are_added_to_and_removed_from_the_selected_memories(
 
 
 def test_failed_memories_of_an_action_are_listed_and_retried(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """One was changed concurrently: the others are done, and the dialog shows the reason."""
     client = server[1].client()
@@ -138,11 +138,11 @@ def test_failed_memories_of_an_action_are_listed_and_retried(
     page.get_by_text("1 memory forgotten.").wait_for()
     page.get_by_role("link", name="Ada drinks mate").wait_for()
     assert page.get_by_role("link", name=COFFEE).count() == 0
-    tab.complaints.clear()  # the browser logs the refusals, too
+    tab.errors.clear()  # the browser logs the refusals, too
 
 
 def test_only_selected_memories_are_exported(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """The preview has their number."""
     server[1].client().post(f"{BANK}/entries", json={"text": "Grace sails"})
@@ -164,7 +164,7 @@ def test_only_selected_memories_are_exported(
 
 @pytest.mark.parametrize("where", ["", "/quarantine"])
 def test_several_memories_are_released_from_quarantine(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str, where: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str, where: str
 ) -> None:
     """In the list of the quarantine, and in that of all memories."""
     client = server[1].client()
@@ -180,13 +180,13 @@ def test_several_memories_are_released_from_quarantine(
     dialog.get_by_role("heading", name="Release 2 memories from quarantine").wait_for()
     dialog.get_by_role("button", name="Release").click()
     page.get_by_text("2 memories released.").wait_for()
-    settled(page)
+    wait_for_view(page)
     assert client.get(f"{BANK}/quarantine").json()["held"] == []
     assert len(_texts(server[1])) == 4
 
 
 def test_a_memory_that_was_released_alone_leaves_the_selection(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """By its own button."""
     client = server[1].client()
@@ -200,12 +200,12 @@ def test_a_memory_that_was_released_alone_leaves_the_selection(
 
 
 def test_memories_are_selected_and_forgotten_with_the_keyboard(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Arrows move, Space and Shift select, Enter opens the actions, Escape clears."""
     server[1].client().post(f"{BANK}/entries", json={"text": "Grace sails"})
     page = tab.go(f"b/{bank}")
-    settled(page)
+    wait_for_view(page)
     focused = "document.activeElement.getAttribute('aria-label')"
     page.get_by_label("Select all on this page").focus()
     page.keyboard.press("ArrowDown")
@@ -234,7 +234,7 @@ def test_memories_are_selected_and_forgotten_with_the_keyboard(
 
 
 def test_shift_selects_a_range_of_search_results(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Search results have the same boxes."""
     client = server[1].client()
@@ -253,7 +253,7 @@ def test_shift_selects_a_range_of_search_results(
 
 
 def test_a_closed_action_stops_and_reports_its_progress(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Finished changes stay, and are counted."""
     held = list[Any]()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from http_kit import ServedGateway
-from web_kit import BANK, Watched, listening, settled
+from web_kit import BANK, BrowserTab, wait_for_view, web_server
 
 
 def _part(page: Any, name: str) -> Any:
@@ -13,7 +13,7 @@ def _part(page: Any, name: str) -> Any:
 
 
 def test_settings_show_values_and_the_commands_that_change_them(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Store, embedder, backups, access and limits; nothing can be edited."""
     del bank
@@ -22,7 +22,7 @@ def test_settings_show_values_and_the_commands_that_change_them(
     client.post(f"{BANK}/tokens", json=token)
     page = tab.go()
     page.get_by_role("link", name="Settings").click()
-    settled(page)
+    wait_for_view(page)
     assert page.title() == "Settings · Satchel"
     version = client.get("/v1/about").json()["versions"]["satchel"]
     _part(page, "Server").get_by_text(version, exact=True).wait_for()
@@ -72,7 +72,7 @@ def test_settings_show_a_configured_server_without_its_secrets(
     )
     monkeypatch.setenv("SATCHEL_CONFIG", str(config))
     token = "hidden operator token"  # noqa: S105 - a test value
-    with listening(admin=token) as (address, served):
+    with web_server(admin=token) as (address, served):
         said = {"Authorization": f"Bearer {token}"}
         served.client().post("/v1/banks", json={"name": "assistant"}, headers=said)
         page = browser.new_page()

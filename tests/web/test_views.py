@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 from http_kit import ServedGateway
-from web_kit import BANK, Watched, drop, listening, settled
+from web_kit import BANK, BrowserTab, drop, wait_for_view, web_server
 
 
 def test_the_list_is_sorted_and_grouped_by_date_added_or_created(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """A new memory of long ago is first by the one, and last by the other."""
     client = server[1].client()
     for day, text in (("2021-03-04", "an old trip"), ("2019-05-06", "an older trip")):
         client.post(f"{BANK}/entries", json={"text": text, "occurred_at": f"{day}T12:00:00Z"})
     page = tab.go(f"b/{bank}")
-    settled(page)
+    wait_for_view(page)
     assert page.locator("#found .said").first.inner_text() == "an older trip"
     assert page.locator("#found").get_by_text("created 6 May 2019").count() == 1
     page.get_by_label("Sort by").select_option("created")
@@ -31,7 +31,7 @@ def test_the_list_is_sorted_and_grouped_by_date_added_or_created(
 
 
 def test_the_chart_of_a_single_month_has_axis_and_count(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Numbers of the axis, the month, its year, and the count on its bar."""
     del bank
@@ -51,7 +51,7 @@ def test_the_chart_of_a_single_month_has_axis_and_count(
 
 
 def test_search_highlights_words_and_explains_matches(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """In one bank, and in all banks from the start page."""
     client = server[1].client()
@@ -59,7 +59,7 @@ def test_search_highlights_words_and_explains_matches(
     long = f"{'word ' * 200}and then coffee beans"
     client.post(f"/v1/banks/{other}/entries", json={"text": long})
     page = tab.go(f"b/{bank}?q=coffee")
-    settled(page)
+    wait_for_view(page)
     assert page.locator("#found mark").all_inner_texts() == ["coffee"]
     assert "same words" in page.locator("#found").inner_text()
     assert "score" not in page.locator("#found").inner_text()
@@ -89,7 +89,7 @@ def test_search_highlights_words_and_explains_matches(
 
 
 def test_memories_derived_from_a_corrected_one_are_marked(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """In the list, on the memory, and in the drawing, which has the superseded text."""
     client = server[1].client()
@@ -97,7 +97,7 @@ def test_memories_derived_from_a_corrected_one_are_marked(
     pesto = {"text": "Avoid pesto", "parents": [nuts]}
     made = client.post(f"{BANK}/entries", json=pesto).json()["id"]
     page = tab.go(f"b/{bank}/e/{made}")
-    settled(page)
+    wait_for_view(page)
     assert page.get_by_text("built on a corrected memory").count() == 0
     client.post(f"{BANK}/entries/{nuts}/correct", json={"text": "Ada is allergic to hazelnuts"})
     page = tab.go(f"b/{bank}")
@@ -108,7 +108,7 @@ def test_memories_derived_from_a_corrected_one_are_marked(
 
 
 def test_users_and_tags_are_facets(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """With counts; a click selects one, another click clears it."""
     client = server[1].client()
@@ -129,7 +129,7 @@ def test_users_and_tags_are_facets(
 
 
 def test_an_empty_memory_has_a_title(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Not ``{}``."""
     client = server[1].client()
@@ -147,7 +147,7 @@ def test_an_empty_memory_has_a_title(
     assert page.get_by_text("{}", exact=True).count() == 0
 
 
-def test_an_import_of_sessions_counts_and_links_them(tab: Watched, bank: str) -> None:
+def test_an_import_of_sessions_counts_and_links_them(tab: BrowserTab, bank: str) -> None:
     """Memories, conversations and messages are counted separately."""
     del bank
     nodes: dict[str, Any] = {"root": {"id": "root", "message": None, "children": ["m0"]}}
@@ -200,7 +200,7 @@ def test_the_page_shows_how_to_configure_backups(
     config.write_text("[store]\n")
     monkeypatch.setenv("SATCHEL_CONFIG", str(config))
     shelf = tmp_path / "shelf"
-    with listening() as (address, _):
+    with web_server() as (address, _):
         context = browser.new_context()
         context.grant_permissions(["clipboard-read", "clipboard-write"], origin=address)
         page = context.new_page()
@@ -216,7 +216,7 @@ def test_the_page_shows_how_to_configure_backups(
         assert config.read_text() == "[store]\n"
         context.close()
     config.write_text(f"[store]\n{lines}\n")
-    with listening() as (address, served):
+    with web_server() as (address, served):
         served.client().post("/v1/banks", json={"name": "assistant"})
         page = browser.new_page()
         page.goto(f"{address}/#/backups")
@@ -227,7 +227,7 @@ def test_the_page_shows_how_to_configure_backups(
 
 
 def test_the_log_is_paged_with_signers_and_proofs(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Every position once, in both orders; a proof has the path to the root."""
     client = server[1].client()
@@ -235,7 +235,7 @@ def test_the_log_is_paged_with_signers_and_proofs(
         client.post(f"{BANK}/entries", json={"text": f"note {number}"})
     size = client.get(f"{BANK}/log").json()["size"]
     page = tab.go(f"b/{bank}/log")
-    settled(page)
+    wait_for_view(page)
     assert page.get_by_text("all verified").count() == 1
     first = page.locator("#log tbody tr").first
     assert first.locator("td").first.inner_text() == str(size)
@@ -247,7 +247,7 @@ def test_the_log_is_paged_with_signers_and_proofs(
     while (older := page.get_by_role("link", name="Older →")).count():
         older.click()
         page.get_by_role("link", name="← Newest").wait_for()
-        settled(page)
+        wait_for_view(page)
         seen += page.locator("#log tbody tr").count()
     assert seen == size
     page.get_by_label("Order").select_option("oldest")
@@ -258,7 +258,7 @@ def test_the_log_is_paged_with_signers_and_proofs(
 
 
 def test_a_bank_is_compared_with_another_bank_and_an_earlier_position(
-    tab: Watched, server: tuple[str, ServedGateway], bank: str
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Added, missing, and changed memories, with both texts."""
     client = server[1].client()
@@ -337,7 +337,9 @@ _HIT = """() => {
 }"""
 
 
-def test_a_graph_of_5000_memories_is_laid_out_and_drawn_in_frames(tab: Watched, bank: str) -> None:
+def test_a_graph_of_5000_memories_is_laid_out_and_drawn_in_frames(
+    tab: BrowserTab, bank: str
+) -> None:
     """The work of a step is linear in the nodes; every pointer move is drawn."""
     answer = _large()
     tab.page.route("**/graph?*", lambda route: route.fulfill(json=answer))
@@ -365,7 +367,7 @@ def test_a_graph_of_5000_memories_is_laid_out_and_drawn_in_frames(tab: Watched, 
     )
 
 
-def test_a_memory_in_the_graph_is_opened_with_a_click(tab: Watched, bank: str) -> None:
+def test_a_memory_in_the_graph_is_opened_with_a_click(tab: BrowserTab, bank: str) -> None:
     """On the canvas, and in the list below it."""
     page = tab.go(f"b/{bank}/graph")
     page.locator("canvas.graph[data-state=settled]").wait_for()
@@ -389,9 +391,9 @@ def test_on_a_phone_content_is_not_cut_off(
         ids.append(client.post(f"{BANK}/entries", json=entry).json()["id"])
     context = browser.new_context(viewport={"width": 390, "height": 844})
     page = context.new_page()
-    tab = Watched(page, server[0])
+    tab = BrowserTab(page, server[0])
     tab.go(f"b/{bank}/e/{ids[3]}")
-    settled(page)
+    wait_for_view(page)
     for nav in ("#pages", ".tabs"):
         assert page.locator(f"{nav}.more-right").count() == 1, nav
         assert page.locator(f"{nav}.more-left").count() == 0, nav
@@ -407,11 +409,11 @@ def test_on_a_phone_content_is_not_cut_off(
     assert [box["y"] for box in boxes] == sorted(box["y"] for box in boxes)
     page.set_viewport_size({"width": 760, "height": 900})
     page.reload()
-    settled(page)
+    wait_for_view(page)
     page.locator(".drawing.more-left.more-right").wait_for()
     frame = page.locator(".drawing").bounding_box()
     own = page.locator("svg.drawn a.self").bounding_box()
     assert own["x"] >= frame["x"]
     assert own["x"] + own["width"] <= frame["x"] + frame["width"]
-    assert tab.complaints == []
+    assert tab.errors == []
     context.close()
