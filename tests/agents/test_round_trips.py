@@ -190,6 +190,7 @@ def test_truncation_counts_include_messages_added_to_a_copy(tmp_path: Path) -> N
 # -- every store -------------------------------------------------------------------------
 
 
+_SLOW_STORES = [pytest.param(name, marks=pytest.mark.prove) for name in ("ladybug", "postgresql")]
 BATCHES = [[f"We decided on {number}.", f"I prefer {number}."] for number in range(1, 6)]
 MODEL = {"lodging": [1], "rail": [2]}
 
@@ -231,6 +232,7 @@ EXPECTED = [
 ]
 
 
+@pytest.mark.parametrize("any_store", ["sqlite", *_SLOW_STORES], indirect=True)
 @pytest.mark.usefixtures("any_store")
 def test_export_import_merge_and_undo_are_the_same_on_every_store(tmp_path: Path) -> None:
     """Five distillations with a fork each, a full export, a copy, a merge, and undo of both."""

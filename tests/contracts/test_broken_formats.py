@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from suite_kit import fails, shorten
 
 from satchel.conformance import formats as suite
 from satchel.conformance.formats import Subject
@@ -300,15 +300,6 @@ _BROKEN: dict[str, Iterable[type[Mem0]]] = {
 }
 
 
-_QUICKLY = settings(
-    phases=[Phase.explicit, Phase.generate],
-    max_examples=200,
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
-
-
 def _suite_tests() -> dict[str, Callable[..., None]]:
     return {name: found for name, found in vars(suite).items() if name.startswith("test_")}
 
@@ -332,17 +323,8 @@ def test_the_suite_detects_each_broken_format(
     ``test_formats.py`` runs the same tests with the correct format.
     """
     check: Any = _suite_tests()[test_name]
-    # The decorator would change the test for other modules as well.
-    monkeypatch.setattr(check, "_hypothesis_internal_use_settings", _QUICKLY, raising=False)
-    detected = False
-    try:
-        check(subject=Subject("broken", broken(), _SAMPLES))
-    except Exception:  # noqa: BLE001 - any failure counts
-        detected = True
-    except (pytest.fail.Exception, pytest.skip.Exception) as outcome:
-        detected = isinstance(outcome, pytest.fail.Exception)
-
-    assert detected
+    shorten(check, monkeypatch)
+    assert fails(lambda: check(subject=Subject("broken", broken(), _SAMPLES)))
 
 
 def test_tests_are_skipped_only_by_traits() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from blake3 import blake3
-from hypothesis import HealthCheck, Phase, settings
+from suite_kit import fails, shorten
 
 from satchel.conformance.stores import side_data as suite
 from satchel.conformance.stores.oracle import StoreSubject
@@ -369,14 +369,6 @@ _BROKEN: dict[str, Iterable[type[_Vectors]]] = {
 }
 """The last two lose their data when the store is opened again."""
 
-_QUICKLY = settings(
-    phases=[Phase.explicit, Phase.generate],
-    max_examples=200,
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
-
 
 def _suite_tests() -> dict[str, Callable[..., None]]:
     return {name: getattr(suite, name) for name in suite.__all__}
@@ -410,9 +402,9 @@ def _losing(broken: type[_Vectors]) -> Callable[[Any], Any]:
 
 
 @pytest.fixture(autouse=True)
-def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+def _short_examples(monkeypatch: pytest.MonkeyPatch) -> None:
     for check in _suite_tests().values():
-        monkeypatch.setattr(check, "_hypothesis_internal_use_settings", _QUICKLY, raising=False)
+        shorten(check, monkeypatch)
 
 
 def test_each_test_of_side_data_has_a_broken_store() -> None:
@@ -435,15 +427,8 @@ def test_the_suite_detects_each_broken_store(test_name: str, broken: type[_Vecto
     """A skip does not count as a failure."""
     again = test_name == "test_side_data_is_durable_after_reopening"
     subject = _subject_of(broken, _losing(broken)) if again else _subject_of(broken)
-    detected = False
-    try:
-        _run(test_name, subject)
-    except (AssertionError, SatchelError):  # other errors do not count
-        detected = True
-    except (pytest.fail.Exception, pytest.skip.Exception) as outcome:
-        detected = isinstance(outcome, pytest.fail.Exception)
-
-    assert detected
+    # Other errors do not count.
+    assert fails(lambda: _run(test_name, subject), (AssertionError, SatchelError))
 
 
 def test_a_store_without_vectors_passes_the_other_tests() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from suite_kit import fails, shorten
 
 from satchel.conformance import connectors as suite
 from satchel.conformance.connectors import *  # noqa: F403
@@ -187,14 +187,6 @@ _BROKEN: dict[str, list[type[InMemory]]] = {
     "test_it_can_be_closed_twice": [_Fragile],
 }
 
-_QUICKLY = settings(
-    phases=[Phase.explicit, Phase.generate],
-    max_examples=200,
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
-
 
 def _suite_tests() -> dict[str, Callable[..., None]]:
     return {name: found for name, found in vars(suite).items() if name.startswith("test_")}
@@ -215,13 +207,5 @@ def test_the_suite_detects_each_broken_connector(
 ) -> None:
     """A skip does not count as a failure."""
     check: Any = _suite_tests()[test_name]
-    monkeypatch.setattr(check, "_hypothesis_internal_use_settings", _QUICKLY, raising=False)
-    detected = False
-    try:
-        check(subject=ConnectorSubject("broken", broken))
-    except Exception:  # noqa: BLE001 - any failure counts
-        detected = True
-    except (pytest.fail.Exception, pytest.skip.Exception) as outcome:
-        detected = isinstance(outcome, pytest.fail.Exception)
-
-    assert detected
+    shorten(check, monkeypatch)
+    assert fails(lambda: check(subject=ConnectorSubject("broken", broken)))

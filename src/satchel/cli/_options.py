@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
@@ -29,13 +29,13 @@ from satchel.cli._console import (
 from satchel.cli._tree import CommandOption
 from satchel.crypto.keys import SigningKey
 from satchel.errors import ThresholdError
-from satchel.ports.format import formats
 from satchel.ports.operations import Option, Options
-from satchel.ports.record_set import Loss, RefusedRecord
-from satchel.receipts.page import plan_page
-from satchel.receipts.receipt import TransferPlan
 from satchel.runtime.files import OpenFile
 from satchel.runtime.scratch import CHUNK
+
+if TYPE_CHECKING:
+    from satchel.ports.record_set import Loss, RefusedRecord
+    from satchel.receipts.receipt import TransferPlan
 
 _MOST_SHOWN = 5
 _SHOWN = 10
@@ -92,7 +92,7 @@ def owner_keys(name: str | None, co_signers: Sequence[str] | None) -> tuple[Sign
     return (owner_key(name), *(owner_key(co_signer) for co_signer in co_signers or ()))
 
 
-def report_refused(refused: Sequence[RefusedRecord]) -> None:
+def report_refused(refused: Sequence["RefusedRecord"]) -> None:
     """Print the first malformed records that were skipped."""
     for record in refused[:_SHOWN]:
         location = f"line {record.line}" if record.line is not None else f"record {record.field}"
@@ -125,7 +125,7 @@ def report_default_bank(names: Sequence[str]) -> None:
         message(f"{name} is the default bank there; this home stores that choice")
 
 
-def show_losses(losses: list[Loss], *, dry_run: bool = False) -> None:
+def show_losses(losses: list["Loss"], *, dry_run: bool = False) -> None:
     """Print the losses of a transfer."""
     if not losses:
         return
@@ -137,8 +137,10 @@ def show_losses(losses: list[Loss], *, dry_run: bool = False) -> None:
         message(f"  {loss.count:,} x {loss.name}: {loss.reason}{where}")
 
 
-def show_plan(plan: TransferPlan) -> None:
+def show_plan(plan: "TransferPlan") -> None:
     """Print the plan of a transfer on a page."""
+    from satchel.receipts.page import plan_page  # only for transfers
+
     print_text(plan_page(plan))
 
 
@@ -234,6 +236,8 @@ def output_file(output: Path, format_: str | None = None) -> Iterator[Path]:
         yield output
         return
     state.data_on_stdout = True
+    from satchel.ports.format import formats  # only for transfers
+
     with tempfile.TemporaryDirectory(prefix="satchel-") as folder:
         is_folder = (
             format_ is not None and format_ in formats and formats[format_].info.traits.folder

@@ -40,6 +40,7 @@ from satchel.cli.imports import show_imports
 from satchel.config.options import BankName
 from satchel.errors import UsageError
 from satchel.ports.operations import Option, Options
+from satchel.setup.init import InitResult
 from satchel.transfer.import_operations import list_imports
 
 owners = Group(help="Manage who decides about a bank, and how many must agree.")
@@ -183,10 +184,20 @@ banks = Group(help="Manage banks: each is the memory of one agent.")
 
 def add_to(app: Group) -> None:
     """Add the commands of this module."""
+    command(app, bank_operations.init, _show_started)
     command(banks, actions.use_bank, _show_default)
     command(banks, log, _show_log, bank=open_to_read)
     command(banks, list_imports, show_imports, bank=open_to_read)
     app.add(banks, name="bank")
+
+
+def _show_started(started: InitResult) -> None:
+    bank = started.name or started.bank or f"{count(started.banks, 'bank')}: satchel bank list"
+    print_facts([("home", started.home), ("store", started.store), ("bank", bank)])
+    if "bank" in started.made:
+        message('Next: satchel remember "..."')
+    elif not started.made:
+        message("Nothing to do: everything exists.")
 
 
 banks.add(bank_config, name="config")

@@ -10,7 +10,6 @@ from typing import Annotated, Any, BinaryIO
 
 from rich.text import Text
 
-from satchel.admin import bank_operations as upkeep
 from satchel.admin import statistics
 from satchel.admin.statistics import Stats
 from satchel.bank import details as bank_details
@@ -404,7 +403,6 @@ def _linked_item_text(thing: LinkedItem) -> object:
 
 def add_to(app: Group) -> None:
     """Add the commands of this module."""
-    command(app, upkeep.init, _show_started)
     command(
         app,
         operations.remember,
@@ -444,15 +442,6 @@ def _open_to_fill(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]
 
 def _report_created(done: init.InitResult) -> None:
     message(f"created the bank {done.name!r} in {done.store}")
-
-
-def _show_started(started: init.InitResult) -> None:
-    bank = started.name or started.bank or f"{count(started.banks, 'bank')}: satchel bank list"
-    print_facts([("home", started.home), ("store", started.store), ("bank", bank)])
-    if "bank" in started.made:
-        message('Next: satchel remember "..."')
-    elif not started.made:
-        message("Nothing to do: everything exists.")
 
 
 def show_command(

@@ -12,11 +12,20 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any, BinaryIO, ClassVar, Literal, NamedTuple, Protocol, cast, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    BinaryIO,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    Protocol,
+    cast,
+    runtime_checkable,
+)
 
 from satchel.artifact.body import Progress
 from satchel.artifact.encodings import GZIP_MAGIC, Header
@@ -37,6 +46,9 @@ from satchel.ports.record_set import RecordSet, Report
 from satchel.ports.vectors import VectorSink, VectorSource
 from satchel.runtime.files import PRIVATE_FILE, InputPath, OpenFile, atomic_write, open_input
 from satchel.runtime.output import Outlet
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 BOM = b"\xef\xbb\xbf"
 """Byte order mark of UTF-8."""
@@ -603,7 +615,7 @@ class Registry(Mapping[str, Format]):
         where = self._modules.get(name)
         if where is None:
             raise UnknownFormatError(f"unknown format {name!r}", hint=f"Known: {', '.join(self)}.")
-        loaded = where.load() if isinstance(where, EntryPoint) else import_module(where)
+        loaded = import_module(where) if isinstance(where, str) else where.load()
         found = getattr(loaded, "FORMAT", loaded)
         if not isinstance(found, Format):
             raise UnknownFormatError(f"{name!r} is installed, but is not a format")
@@ -713,13 +725,15 @@ class Registry(Mapping[str, Format]):
         return f"Set the format with --from.{named} All formats: satchel formats."
 
     @property
-    def _modules(self) -> dict[str, str | EntryPoint]:
+    def _modules(self) -> dict[str, "str | EntryPoint"]:
         if self._found is None:
             own: dict[str, str | EntryPoint] = {
                 found.name: f"{self._folder}.{found.name}"
                 for found in iter_modules(import_module(self._folder).__path__)
                 if not found.name.startswith("_")
             }
+            from importlib.metadata import entry_points  # slow to import
+
             foreign = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
             self._found = {**foreign, **own}
         return self._found
@@ -759,4 +773,6 @@ def installed_connectors() -> list[str]:
     found = find_spec(CONNECTORS)
     folders = found.submodule_search_locations if found is not None else None
     own = {one.name for one in iter_modules(folders or []) if not one.name.startswith("_")}
+    from importlib.metadata import entry_points  # slow to import
+
     return sorted(own | {point.name for point in entry_points(group=CONNECTOR_GROUP)})
