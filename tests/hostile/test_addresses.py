@@ -168,6 +168,26 @@ def test_attack_a_command_prints_the_password_of_an_address(
     assert SECRET not in said.out + said.err
 
 
+@pytest.mark.parametrize("output", ["host=h password=HUNTERTWO", "password='HUNTERTWO' host=h"])
+def test_attack_an_export_writes_a_file_named_after_a_password(
+    output: str,
+    own_home: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A connection string in place of the output is refused before anything is written."""
+    del own_home
+    monkeypatch.chdir(tmp_path)
+    assert run(["remember", "Ada drinks tea"]) == 0
+    before = sorted(path.name for path in tmp_path.iterdir())
+    for words in (["export", "--output", output], ["export", "--output", output, "--json"]):
+        assert run(words) == 2
+    printed = capsys.readouterr()
+    assert SECRET not in printed.out + printed.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
 def test_attack_config_show_prints_the_secret_of_a_webhook(
     own_home: Path,
     tmp_path: Path,

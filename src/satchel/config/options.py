@@ -5,6 +5,7 @@ nothing.
 """
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from satchel.config.settings import Settings
 from satchel.crypto.encryption import plain_file
-from satchel.errors import ContainmentError
+from satchel.errors import ContainmentError, UsageError
 from satchel.ports import absent_options
 from satchel.ports.operations import Absent, Option, Options, PathText, texts
 from satchel.runtime.contained_folder import ContainedFolder
@@ -76,6 +77,9 @@ def stored_file(
         yield file
 
 
+_PASSWORD = re.compile(r"(?:^|\s)password\s*=\s*\S")
+
+
 @contextmanager
 def file_to_write(
     settings: Settings,
@@ -96,6 +100,12 @@ def file_to_write(
     if isinstance(path, Outlet):
         yield path
         return
+    if _PASSWORD.search(str(path)):
+        raise UsageError(
+            "not a file name, but a connection string with a password",
+            field="output",
+            hint="Name the file to write.",
+        )
     roots = _roots(settings, path, permission)
     if roots is None and makes:
         try:
