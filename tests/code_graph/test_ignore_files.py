@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from code_kit import Coded, written
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from satchel.code_graph.folders import IgnoreRules, part_matches, patterns_of
@@ -45,7 +45,9 @@ def ignored_by_git(folder: Path, text: str) -> set[str]:
 
 
 @settings(max_examples=60)
-@given(st.lists(PATTERN, min_size=1, max_size=4))
+@example(lines=["[a/]"])
+@example(lines=["[!/b/]*"])
+@given(lines=st.lists(PATTERN, min_size=1, max_size=4))
 def test_any_pattern_ignores_the_same_paths_as_git(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str]
 ) -> None:

@@ -423,7 +423,7 @@ def test_a_duplicate_id_in_a_file_is_counted_once_per_line(
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert lines[0].startswith("imported 2 records")
     counts = ["1 memory added"] if known else ["2 memories added"]
-    counts.append("of these, 1 memory in place of another version")
+    counts.append("of these, 1 memory superseding another version")
     counts += ["1 memory unchanged"] * known
     assert [line for line in lines if "memor" in line] == counts
 

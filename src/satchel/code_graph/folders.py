@@ -1,6 +1,7 @@
 """A folder of source files, walked by its ignore files, without following links."""
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
@@ -47,7 +48,7 @@ def _pattern(line: str) -> Pattern | None:
     line = line[negated:]
     folders_only = line.endswith("/")
     rooted = "/" in line.rstrip("/")
-    parts = [part for part in line.split("/") if part]
+    parts = [part for part in _split(line) if part]
     if not parts:
         return None
     if not rooted:
@@ -56,6 +57,26 @@ def _pattern(line: str) -> Pattern | None:
         part for at, part in enumerate(parts) if part != _ANY or parts[at - 1 : at] != [_ANY]
     ]
     return Pattern(tuple(content), negated, folders_only)
+
+
+_SET = re.compile(r"\[[!^]?\]?(?:\[:[a-z]+:\]|\\.|[^\]\\])*\]")
+
+
+def _split(line: str) -> list[str]:
+    """Split a pattern at its slashes, except for those in a set of characters."""
+    parts, start, at, has_sets = list[str](), 0, 0, "]" in line
+    while at < len(line):
+        if line[at] == "/":
+            parts.append(line[start:at])
+            start = at + 1
+        elif line[at] == "\\" and line[at + 1 : at + 2] != "/":
+            at += 1
+        elif line[at] == "[" and has_sets:
+            end = _SET.match(line, at)
+            has_sets = end is not None  # if one has no end, later ones have none
+            at = end.end() - 1 if end is not None else at
+        at += 1
+    return [*parts, line[start:]]
 
 
 def _without_spaces(line: str) -> str:
