@@ -2,12 +2,11 @@
 
 import json
 import struct
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from local_server_kit import LocalServer, QuietHandler
 
 from satchel.config.settings import load_settings
 from satchel.errors import ConfigError, InferenceError
@@ -18,7 +17,7 @@ KEY = "sk-test-0123456789"
 Answer = Callable[[dict[str, Any]], tuple[int, dict[str, str], bytes]]
 
 
-class Server:
+class Server(LocalServer):
     """A local server with scripted answers."""
 
     def __init__(self) -> None:
@@ -27,35 +26,17 @@ class Server:
         self.answers: list[Answer] = []
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                body = json.loads(self.read_body())
                 outer.asked.append({"path": self.path, **body})
                 outer.heads.append(dict(self.headers))
                 answer = outer.answers.pop(0) if outer.answers else vectors
                 status, head, sent = answer(body)
-                self.send_response(status)
-                for name, value in head.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(sent)))
-                self.end_headers()
-                self.wfile.write(sent)
+                self.send_body(sent, status, **head)
 
-            def log_message(self, *_args: object) -> None:
-                """Log nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.01,), daemon=True
-        )
-        self._thread.start()
-
-    def close(self) -> None:
-        """Stop the server."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(Handler)
+        self.url = f"{self.address}/v1"
 
 
 def vectors(body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:

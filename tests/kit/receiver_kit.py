@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any
+
+from local_server_kit import LocalServer, QuietHandler
 
 NEVER = 0
 """In place of a status: no answer at all."""
 
 
-class Receiver:
+class Receiver(LocalServer):
     """A local web server with scripted answers."""
 
     def __init__(self) -> None:
@@ -19,9 +19,9 @@ class Receiver:
         self.over = threading.Event()
         receiver = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
+                body = self.read_body()
                 receiver.got.append((dict(self.headers), body))
                 status = receiver.answers.pop(0) if receiver.answers else 204
                 if status == NEVER:
@@ -32,17 +32,9 @@ class Receiver:
                     self.send_header("Location", receiver.address + "/elsewhere")
                 self.end_headers()
 
-            def log_message(self, *_: Any) -> None:
-                """Log nothing."""
-
-        self._server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
+        super().__init__(Handler)
 
     def close(self) -> None:
         """Stop the server."""
         self.over.set()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        super().close()

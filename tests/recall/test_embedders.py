@@ -3,10 +3,8 @@
 import json
 import os
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +14,7 @@ import numpy as np
 import pytest
 from bank_kit import filled, keep
 from import_kit import bring, opened, rows, write
+from local_server_kit import LocalServer, QuietHandler
 from onnx_kit import VOCABULARY, network, write_folder
 
 from satchel.bank.open_bank import OpenBank
@@ -45,7 +44,7 @@ def letter_counts(text: str, width: int) -> list[float]:
     return found
 
 
-class OllamaServer:
+class OllamaServer(LocalServer):
     """A local server with Ollama's protocol."""
 
     def __init__(self) -> None:
@@ -55,13 +54,13 @@ class OllamaServer:
         self.down = False
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             def do_GET(self) -> None:
                 listed = {"models": [{"name": "tiny:latest", "digest": outer.digest, "size": 1}]}
                 self._send(listed if self.path == "/api/tags" else None)
 
             def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                body = json.loads(self.read_body())
                 if self.path == "/v1/embeddings":  # of OpenAI's protocol, which it has as well
                     outer.asked.append(body["input"])
                     made = [letter_counts(text, outer.width) for text in body["input"]]
@@ -77,26 +76,10 @@ class OllamaServer:
 
             def _send(self, value: Any) -> None:
                 sent = json.dumps(value or {"error": "not found"}).encode()
-                self.send_response(503 if outer.down else 200 if value else 404)
-                self.send_header("Content-Length", str(len(sent)))
-                self.end_headers()
-                self.wfile.write(sent)
+                self.send_body(sent, 503 if outer.down else 200 if value else 404)
 
-            def log_message(self, *_args: object) -> None:
-                """Log nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.01,), daemon=True
-        )
-        self._thread.start()
-
-    def close(self) -> None:
-        """Stop."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(Handler)
+        self.url = self.address
 
 
 @pytest.fixture(autouse=True)
