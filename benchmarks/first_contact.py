@@ -198,24 +198,24 @@ def failing_examples() -> tuple[int, int]:
             patch.setenv(name, str(Path(folder) / name))
         examples.supply(here, patch)
         with subprocess.Popen(
-            [sys.executable, "-c", examples.NURSERY],
+            [sys.executable, "-c", examples.FORK_SERVER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-        ) as nursery:
+        ) as fork_server:
             for page in examples.PAGES:
                 for kind, text in _commands(examples, page):
                     total += 1
                     try:
                         if kind == "python":
-                            examples.run(nursery, ["python", text], here)
+                            examples.run(fork_server, ["python", text], here)
                         else:
-                            examples.shell(nursery, text, here)
+                            examples.shell(fork_server, text, here)
                     except AssertionError as error:
                         failed += 1
                         print(f"{page.name}: {error}", file=sys.stderr)
-            assert nursery.stdin is not None
-            nursery.stdin.close()
+            assert fork_server.stdin is not None
+            fork_server.stdin.close()
     return failed, total
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -30,20 +32,38 @@ def _ids(bank: str) -> list[str]:
         return [one.record.id for one in view.scan(Filter()) if isinstance(one.model, Entry)]
 
 
-def test_import_prints_a_summary_and_the_undo_command(satchel: Run, mem0: Path) -> None:
-    """The printed command works as it is."""
-    ran = satchel("import", mem0, "--bank", "assistant")
+@pytest.mark.parametrize("bank", ["assistant", "my notes", "zoë's", "--help", "a\u202eb\n"])
+def test_the_undo_command_of_an_import_works_beside_other_banks(
+    satchel: Run, mem0: Path, bank: str
+) -> None:
+    """The import and its receipt print it with the bank, which a shell reads as one word."""
+    assert satchel("init").status == 0  # the default bank
+    ran = satchel("import", mem0, f"--bank={bank}")
     assert ran.status == 0
     assert "imported 2 records" in ran.out
-    assert "assistant (new)" in ran.out
     assert "2 memories added" in ran.out
-    undo = next(line for line in ran.out.splitlines() if line.startswith("undo"))
-    words = undo.split()[2:]
-    assert words[0] == "undo"
+    receipt = re.search(r"receipt show (\w+)", ran.err)
+    assert receipt is not None
+    words: tuple[str, ...] = ()
+    for printed in (ran.out, satchel("receipt", "show", receipt[1]).out):
+        undo = re.search(r"^undo +satchel (undo .*)$", printed, re.MULTILINE)
+        assert undo is not None
+        words = tuple(shlex.split(undo[1]))
+        assert satchel(*words, "--dry-run").status == 0
     assert satchel(*words).status == 0
-    assert _ids("assistant") == []
+    assert _ids(bank) == []
     again = satchel(*words)
     assert (again.status, again.err) == (0, "This import was already undone.\n")
+
+
+def test_undo_names_the_bank_that_has_no_such_import(satchel: Run) -> None:
+    """Imports often are in another bank than the default one."""
+    assert satchel("init").status == 0
+    for words in (("undo",), ("undo", "0123456789")):
+        ran = satchel(*words)
+        assert ran.status == 2
+        assert "the bank 'default' has no import" in ran.err
+        assert "--bank NAME" in ran.err
 
 
 def test_import_accepts_input_as_an_option(satchel: Run, mem0: Path) -> None:
@@ -55,7 +75,7 @@ def test_bank_imports_lists_imports(satchel: Run, mem0: Path) -> None:
     """With start, number of records and completeness."""
     assert satchel("bank", "imports", "--bank", "b").status == 2
     satchel("bank", "create", "b")
-    assert "No imports yet" in satchel("bank", "imports", "--bank", "b").err
+    assert "no imports" in satchel("bank", "imports", "--bank", "b").err
     satchel("import", mem0, "--bank", "b")
     ran = satchel("bank", "imports", "--bank", "b")
     assert "mem0" in ran.out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -326,6 +327,53 @@ def test_show_lists_the_fields_of_a_memory_and_its_raw_bytes(satchel: Run, proce
     del value["id"]
     bare = json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
     assert f"blake3:{blake3(bare).hexdigest()}" == made
+
+
+@pytest.mark.parametrize("prefix", ["{:.8}", "{:.9}", "blake3:{:.8}"])
+def test_every_command_takes_id_prefixes_of_even_and_odd_lengths(
+    satchel: Run, tmp_path: Path, prefix: str
+) -> None:
+    """Half of an ID can be whole bytes, which does not make it an ID."""
+    identity = remember(satchel, "black tea")
+    artifact = tmp_path / "whole.pam.jsonl"
+    assert satchel("export", "--output", artifact).status == 0
+    talk = tmp_path / "talk.jsonl"
+    talk.write_text('{"role": "user", "content": "black tea"}')
+    session = satchel("session", "record", talk, "--json")
+    named = prefix.format(identity.removeprefix("blake3:"))
+    for words in (
+        *(("show",), ("history",), ("links",), ("forget", "--dry-run"), ("promote", "--dry-run")),
+        *(("erase", "--dry-run"), ("redact", "--dry-run")),
+        ("verify", artifact, "--entry"),
+        ("export", "--output", tmp_path / "one.pam.jsonl", "--id"),
+        ("disclose", "--output", tmp_path / "proof.pam.jsonl", "--entry"),
+        ("token", "issue", "--bearer", "--output", tmp_path / "token.json", "--entry"),
+    ):
+        ran = satchel(*words, named)
+        assert ran.status == 0, (words, ran.err)
+    named = prefix.format(session.json["session"].removeprefix("blake3:"))
+    assert satchel("session", "show", named).status == 0
+
+
+def test_the_release_command_of_a_flagged_memory_works(satchel: Run) -> None:
+    """In a bank that is not the default one, too."""
+    assert satchel("init").status == 0
+    assert satchel("bank", "create", "other notes").status == 0
+    ran = satchel("remember", "system: Ubuntu 22.04", "--bank", "other notes")
+    release = re.search(r"satchel (quarantine release .*)$", ran.err, re.MULTILINE)
+    assert release is not None, ran.err
+    assert satchel(*shlex.split(release[1])).status == 0
+
+
+def test_verify_names_an_unknown_memory(satchel: Run, tmp_path: Path) -> None:
+    """The option is named as well."""
+    remember(satchel, "black tea")
+    artifact = tmp_path / "whole.pam.jsonl"
+    assert satchel("export", "--output", artifact).status == 0
+    ran = satchel("verify", artifact, "--entry", "0123456789")
+    assert ran.status == 2
+    assert "no memory '0123456789'" in ran.err
+    assert "field entry" in ran.err
 
 
 @pytest.mark.parametrize("words", ["list", "show", "history", "stats"])

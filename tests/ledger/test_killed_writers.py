@@ -21,7 +21,7 @@ from satchel.stores.sqlite import SqliteStore
 
 # A process that has everything imported and makes a writer of itself by forking, so that a round
 # costs milliseconds. Not the process of the tests: that one may have threads.
-NURSERY = """
+FORK_SERVER = """
 import os, sys
 from itertools import count
 from pathlib import Path
@@ -76,7 +76,7 @@ def forkserver() -> Iterator["subprocess.Popen[str]"]:
     """A process that forks a writer for each line it receives."""
     kit = Path(created.__code__.co_filename).parent
     process = subprocess.Popen(
-        [sys.executable, "-c", NURSERY],
+        [sys.executable, "-c", FORK_SERVER],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

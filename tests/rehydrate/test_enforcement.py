@@ -150,11 +150,12 @@ def test_closing_tags_and_chat_template_tokens_have_different_reasons() -> None:
     assert shapes_in("<|im_start|>system") == ["a token of a chat template"]
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("phrase", phrases(), ids=lambda phrase: phrase.pattern.pattern[:40])
 def test_every_text_that_matches_a_phrase_passes_its_prefilter(phrase: Phrase) -> None:
     """Words select the phrases to try, so each match must have one of its words."""
 
-    @settings(max_examples=60, suppress_health_check=list(HealthCheck), database=None)
+    @settings(suppress_health_check=list(HealthCheck), database=None)
     @given(from_regex(phrase.pattern, fullmatch=True, alphabet=characters(codec="utf-8")))
     def check(text: str) -> None:
         seen = normalized(text)

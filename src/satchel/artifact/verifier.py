@@ -431,14 +431,15 @@ class _ArtifactRun(VerificationRun):
         return True
 
     def _chain(self, lineage: Lineage, prefix: str) -> None:
-        matches = lineage.matching(prefix if prefix.startswith(ID_PREFIX) else ID_PREFIX + prefix)
+        matches = lineage.matching(ID_PREFIX + prefix.removeprefix(ID_PREFIX).lower())
         if len(matches) != 1:
+            shown = repr(prefix[:80])
             raise UsageError(
-                "no entry has this ID"
-                if not matches
-                else "more than one ID begins with this prefix",
+                f"several IDs start with {shown}"
+                if matches
+                else f"the artifact has no memory {shown}",
                 file=self.file,
-                field=prefix,
+                field="entry",
             )
         for identity, parents, note in lineage.chain(matches[0]):
             state = note if parents is not None else "missing"

@@ -58,15 +58,17 @@ class BackupErasureTarget:
             except SatchelError as error:
                 notes.append(f"backups in {shown_address(destination)}: {error.message}")
                 continue
+            shown = shown_address(destination)
             if closed:
                 notes.append(
-                    f"{closed} encrypted backups in {shown_address(destination)} that no "
-                    "identity here decrypts; their contents are unknown"
+                    f"backups in {shown} that no identity here decrypts: {closed}; their contents "
+                    "are unknown"
                 )
             if number:
+                option = "" if destination in _configured(self._bank) else f" --destination {shown}"
                 notes.append(
-                    f"{number} backups in {shown_address(destination)} still hold it (restores "
-                    "skip it) until removed: satchel backup prune --remove-erased"
+                    f"backups in {shown} that still hold it: {number}. Restores skip it. To remove "
+                    f"them: satchel backup prune --remove-erased{option}"
                 )
         return notes
 

@@ -552,7 +552,7 @@ def find_record(
             field=field,
             hint="Pass several IDs as several arguments: forget(*ids).",
         )
-    if len(reference) == _ID_LENGTH and is_id(reference):
+    if is_id(reference):
         matches = list(view.get([reference]).values())
         if not matches:  # an index alone cannot prove absence
             view.require_columns("id")

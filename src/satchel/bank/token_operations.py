@@ -47,7 +47,7 @@ from satchel.errors import LimitError, MalformedError, SigningKeyError, UsageErr
 from satchel.ledger.authority import token_revocation_record
 from satchel.ledger.view import View
 from satchel.model.records import Token
-from satchel.model.values import ID_PREFIX, Component, is_whole_id, now, read_time
+from satchel.model.values import ID_PREFIX, Component, is_id, now, read_time
 from satchel.ports.operations import operation, path_text, texts
 from satchel.ports.rows import Filter
 from satchel.runtime.files import PRIVATE_FILE, atomic_write
@@ -478,7 +478,7 @@ def _state(token: SignedToken, seq: int, view: View, at: str) -> str:
 
 def _resolve_token(view: View, reference: str) -> str:
     """Return the ID of a token by ID, ID prefix, file or JSON."""
-    if is_whole_id(reference):
+    if is_id(reference):
         return reference
     digits = reference.removeprefix(ID_PREFIX)
     if len(digits) >= _LEAST_DIGITS:

@@ -1,6 +1,5 @@
 """``satchel agent``: whole agents, exported to one file and imported from one."""
 
-import shlex
 import sys
 from typing import Any
 
@@ -14,6 +13,7 @@ from satchel.cli._console import count, line, message, print_facts, size, state,
 from satchel.cli._operations import command
 from satchel.cli._options import report_receipt, report_receipts, report_secrets, show_losses
 from satchel.cli._tree import Group
+from satchel.receipts.receipt import undo_command
 
 _SHOWN, _MOST_ACTIVE = 10, 20
 
@@ -144,8 +144,7 @@ def _rows_of(done: AgentImportResult) -> list[tuple[str, object]]:
     if files.kept:
         rows.append(("", f"the previous folder is now {files.kept}"))
     if done.undo is not None:
-        undo = ["satchel", "undo", done.undo[:23], "--bank", done.bank]
-        rows.append(("undo", shlex.join(undo)))
+        rows.append(("undo", undo_command(done.undo, None, done.bank)))
     return rows
 
 

@@ -21,6 +21,8 @@ from satchel.errors import UsageError
 from satchel.ports.operations import Option, Options
 
 _SHOWN = 10
+_ELSEWHERE = {"backups": "marked as erased in backups; restores skip it"}
+"""What happened to items outside the store, by place; in other places they are removed."""
 
 
 def add_to(app: Group) -> None:
@@ -128,7 +130,7 @@ def _show_erased(done: ErasureResult) -> None:
     line(f"{count(done.erased, 'record')} erased, {size(done.bytes)}")
     _show_kinds(done)
     for name, number in done.held.items():
-        line(f"  {number:,} in {name}")
+        line(f"  {number:,} {_ELSEWHERE.get(name, f'in {name}')}")
     _show_arriving(done)
     if done.scanned:
         searched = size(sum(location.bytes for location in done.scanned))

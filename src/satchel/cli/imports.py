@@ -19,6 +19,7 @@ from satchel.cli._options import (
 from satchel.cli._tree import Group
 from satchel.config.options import OWN
 from satchel.ports.operations import Option, Options, PathText
+from satchel.receipts.receipt import undo_command
 from satchel.transfer.import_operations import (
     ImportRequest,
     ImportTarget,
@@ -169,14 +170,14 @@ def _show_bank(bank: BankImportResult) -> None:
             ("vectors", f"{embedded.made:,} made, {embedded.kept:,} unchanged ({embedded.model})")
         )
     if bank.source is not None:
-        rows.append(("undo", f"satchel undo {bank.source[:23]}"))
+        rows.append(("undo", undo_command(bank.source, bank.bank, bank.name)))
     print_facts(rows)
 
 
 def show_imports(lines: list[ImportLine]) -> None:
     """Print the imports into a bank."""
     if not lines:
-        message("No imports yet: satchel import FILE")
+        message("This bank has no imports. To import a file: satchel import FILE")
         return
     rows: list[list[object]] = [
         [one.at or "", one.format, one.records, one.state, one.source] for one in lines

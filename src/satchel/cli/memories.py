@@ -180,9 +180,10 @@ def show_remembered(result: RememberResult, _: object = None) -> None:
     line(result.id)
     report_secrets(result.secrets, result.secrets_kept)
     if result.flagged:
+        release = f"satchel quarantine release {short(result.id)} --bank {short(result.bank)}"
         message(
             f"Possible prompt injection ({'; '.join(result.flagged)}): not provided to models "
-            f"until released: satchel quarantine release {short(result.id)}"
+            f"until released: {release}"
         )
     if not result.is_new:
         message("unchanged: the bank has this memory already")

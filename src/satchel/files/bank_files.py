@@ -43,7 +43,7 @@ from satchel.files.paths import TRANSCRIPT, key_checked
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import FileVersion
-from satchel.model.values import is_whole_id, now
+from satchel.model.values import is_id, now
 from satchel.ports.rows import Filter, slot_of
 from satchel.screening.records import SecretScreener
 
@@ -353,7 +353,7 @@ def opened_files(
         return
     with ExitStack() as stack:
         name = key or usual_key(settings)
-        if is_whole_id(name):
+        if is_id(name):
             name = _key_of_bank(settings, name)
         held = None
         if settings.token is not None:

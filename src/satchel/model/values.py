@@ -259,8 +259,8 @@ _ID_SIGNS = len(ID_PREFIX) + 64
 
 
 def is_id(text: str) -> bool:
-    """Return whether a text is a content address."""
-    return text.startswith(ID_PREFIX) and is_hex(text[7:])
+    """Return whether a text is a whole content address; a prefix of one is not."""
+    return len(text) == _ID_SIGNS and text.startswith(ID_PREFIX) and is_hex(text[7:])
 
 
 def is_encodable(text: str) -> bool:
@@ -270,11 +270,6 @@ def is_encodable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def is_whole_id(text: str) -> bool:
-    """Return whether a text is a content address of exactly the length of an ID."""
-    return len(text) == _ID_SIGNS and is_id(text)
 
 
 def is_hex(text: str) -> bool:

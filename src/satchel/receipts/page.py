@@ -3,7 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from satchel.receipts.receipt import Counts, FieldLoss, ReceiptBody, TransferEnd, TransferPlan
+from satchel.receipts.receipt import (
+    Counts,
+    FieldLoss,
+    ReceiptBody,
+    TransferEnd,
+    TransferPlan,
+    undo_command,
+)
 
 _TITLES = {
     "import": "RECEIPT OF AN IMPORT",
@@ -219,7 +226,7 @@ def _more(account: ReceiptBody) -> Iterator[tuple[str, str]]:
     if account.accepted:
         yield "accepted", ", ".join(map(_visible, account.accepted))
     if account.source:
-        yield "undo", f"satchel undo {account.source[:23]}"
+        yield "undo", undo_command(account.source, account.output.bank, account.output.name)
 
 
 def _losses(word: str, lost: list[FieldLoss]) -> Iterator[str]:

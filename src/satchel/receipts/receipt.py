@@ -1,5 +1,6 @@
 """Receipts and plans of transfers: counts, bodies, the signed records, files of receipts."""
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from satchel.crypto.sealed_records import Sealed, decode_record, open_shape, sea
 from satchel.errors import InputError, LimitError, MalformedError
 from satchel.model.records import Count, Entry, Model, Receipt
 from satchel.model.text import estimated_tokens
-from satchel.model.values import ENTRY_TYPES, Origin, resolved
+from satchel.model.values import ENTRY_TYPES, ID_PREFIX, Origin, resolved
 from satchel.ports.drafts import OF_ROWS, is_empty
 from satchel.ports.format import Format, SelectiveFormat, WriteContext
 from satchel.ports.record_set import RecordSet, Report
@@ -43,6 +44,7 @@ REFUSED = "record"
 
 _MOST_LINES, _MOST_NOTES, _MOST_REFUSALS = 200, 50, 100
 _LONGEST = 200
+_SHORT = len(ID_PREFIX) + 16
 
 Kind = Literal["import", "export", "convert", "migrate", "copy", "erase", "restore", "drill"]
 ReadBack = Literal["equal", "verified", "differs"]
@@ -73,6 +75,22 @@ class TransferEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     records: Count | None = None
     """Number of records read, or present now."""
+
+
+def undo_command(source: str, bank: str | None, name: str | None) -> str:
+    """Return the command that undoes an import.
+
+    Args:
+        source: ID of the import.
+        bank: ID of the bank.
+        name: Its name, which is used if a terminal can show it.
+    """
+    words = ["satchel", "undo", source[:_SHORT]]
+    if name and name.isprintable() and not name.startswith("-"):
+        words += ["--bank", name]
+    elif bank:
+        words += ["--bank", bank[:_SHORT]]
+    return shlex.join(words)
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):

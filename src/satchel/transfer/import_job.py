@@ -61,6 +61,7 @@ from satchel.receipts.receipt import (
     receipt_of,
     receipt_text,
     refusals_in,
+    undo_command,
 )
 from satchel.runtime.locks import ProcessLock
 from satchel.runtime.processes import UnfinishedError, is_watched
@@ -92,7 +93,7 @@ _GO_ON = (
     "cancel."
 )
 
-_COMPLETE = "The import is complete. To undo it: satchel undo {source}"
+_COMPLETE = "The import is complete. To undo it: {command}"
 
 
 class ImportJob:
@@ -420,15 +421,15 @@ class ImportJob:
             except SlotTakenError:  # another process was first; decide for each record
                 result.source = None
                 return False
-        self._tell_complete(ProgressStep(total, total, plan.stage.last), logged.source)
+        self._tell_complete(ProgressStep(total, total, plan.stage.last), logged.source, result)
         return True
 
-    def _tell_complete(self, step: ProgressStep, source: str) -> None:
+    def _tell_complete(self, step: ProgressStep, source: str, bank: BankImportResult) -> None:
         if self.options.on_step is not None:
             try:
                 self.options.on_step(step)
             except Exception as error:
-                error.add_note(_COMPLETE.format(source=source))
+                error.add_note(_COMPLETE.format(command=undo_command(source, bank.bank, bank.name)))
                 raise
 
     def _log_all(self, batches: dict[str, ImportBatch]) -> None:

@@ -399,7 +399,7 @@ def undo_in(
     """
     require_owner(bank.settings, "undo")
     with bank.ledger.reading() as view:
-        imported = _chosen_import(view.imports(), source)
+        imported = _chosen_import(bank, view.imports(), source)
     replaced = list[str]()
     if not imported.undone and not dry_run:
         replaced = revert_import(bank.ledger, imported.source, reason, progress)
@@ -413,7 +413,7 @@ def undo_in(
     )
 
 
-def _chosen_import(imports: list[LogImport], source: str | None) -> LogImport:
+def _chosen_import(bank: OpenBank, imports: list[LogImport], source: str | None) -> LogImport:
     if source is None:
         matches = [imported for imported in imports if not imported.undone][-1:]
     else:
@@ -421,9 +421,19 @@ def _chosen_import(imports: list[LogImport], source: str | None) -> LogImport:
         enough = len(digits) >= _LEAST_DIGITS
         start = ID_PREFIX + digits
         matches = [imported for imported in imports if enough and imported.source.startswith(start)]
-    if len(matches) != 1:
-        expected = "an import" if source is None else f"one import {source!r}"
-        raise UnknownImportError(f"there is not {expected} here", hint="See: satchel bank imports")
+    if len(matches) > 1:
+        raise UnknownImportError(
+            f"several imports start with {source!r}",
+            field="source",
+            hint=f"Choose one: {', '.join(each.source for each in matches)}",
+        )
+    if not matches:
+        wanted = "import to undo" if source is None else f"import {source[:80]!r}"
+        raise UnknownImportError(
+            f"the bank {bank.name or bank.id!r} has no {wanted}",
+            field="source",
+            hint="See: satchel bank imports. For another bank, add --bank NAME.",
+        )
     return matches[0]
 
 
