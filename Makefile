@@ -12,8 +12,9 @@ demo: .venv/.runtime           ## the main job on a sample export
 	$(BIN)python examples/demo.py
 
 check: .venv/.dev              ## everything CI runs; a test builds the site
-	+$(MAKE) --no-print-directory -j 2 --output-sync lint types layers docs compiled
-	+$(MAKE) --no-print-directory test demo
+	+$(MAKE) --no-print-directory -j 2 lint layers docs compiled
+	+$(MAKE) --no-print-directory -j 2 types test
+	+$(MAKE) --no-print-directory demo
 	@echo "check: all passed"
 
 prove: .venv/.dev              ## kills, faults, peers, ratios (more than an hour)
@@ -55,7 +56,7 @@ docs-write: .venv/.dev         ## regenerate docs/reference and schemas
 screens: .venv/.dev            ## new images of the web page; look at them, then commit
 	UPDATE_SCREENS=1 $(BIN)python -m pytest -q tests/web/test_screens.py -k 'reference or picture'
 
-# Test modules, once instead of in every test process; types are checked at the same time.
+# Test modules, once instead of in every test process.
 compiled: .venv/.dev
 	$(BIN)python -m pytest -qq --collect-only >/dev/null
 
@@ -82,9 +83,9 @@ test: .venv/.dev
 	$(BIN)python -m pip install -q -c constraints.txt -e .
 	@touch $@
 
-.venv/.dev: .venv/.runtime
-	$(BIN)python -m pip install -q -c constraints.txt --group dev
-	@touch $@
+.venv/.dev: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)python -m pip install -q -c constraints.txt -e . --group dev
+	@touch .venv/.runtime $@
 
 clean:
 	rm -rf .venv demo-out site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -141,14 +141,26 @@ def _grouped(values: Iterator[object]) -> Iterator[list]:  # type: ignore[type-a
         yield some
 
 
+def _page(items: int, most: int = 10_000) -> str:
+    """Return the value of ``--limit`` for all items, or for the longest page."""
+    return str(min(items, most))
+
+
 Words = Callable[[Home], list[str]]
 MEASURED: dict[str, tuple[Words, Words]] = {
     "list": (
-        lambda home: ["list", "--bank", NAME, "--limit", str(home.size)],
+        lambda home: ["list", "--bank", NAME, "--limit", _page(home.size)],
         lambda _: ["list", "--bank", NAME],
     ),
     "history": (
-        lambda home: ["history", home.newest, "--bank", NAME, "--limit", str(home.versions)],
+        lambda home: [
+            "history",
+            home.newest,
+            "--bank",
+            NAME,
+            "--limit",
+            _page(home.versions, 1_000),
+        ],
         lambda home: ["history", home.newest, "--bank", NAME, "--limit", "2"],
     ),
     "links": (
@@ -156,7 +168,7 @@ MEASURED: dict[str, tuple[Words, Words]] = {
         lambda home: ["links", home.first, "--bank", NAME, "--budget", "10"],
     ),
     "quarantine list": (
-        lambda home: ["quarantine", "list", "--bank", NAME, "--limit", str(home.size)],
+        lambda home: ["quarantine", "list", "--bank", NAME, "--limit", _page(home.size)],
         lambda _: ["quarantine", "list", "--bank", NAME, "--limit", "10"],
     ),
     "session list": (
@@ -172,7 +184,7 @@ MEASURED: dict[str, tuple[Words, Words]] = {
         lambda _: ["session", "checkpoint", "list", "session 1", "--bank", NAME],
     ),
     "token list": (
-        lambda home: ["token", "list", "--bank", NAME, "--limit", str(home.size)],
+        lambda home: ["token", "list", "--bank", NAME, "--limit", _page(home.size)],
         lambda _: ["token", "list", "--bank", NAME, "--limit", "10"],
     ),
     "file ls": (
@@ -189,7 +201,7 @@ MEASURED: dict[str, tuple[Words, Words]] = {
     ),
     "agent list": (lambda _: ["agent", "list"], lambda _: ["agent", "list"]),
 }
-"""Of each listing, the words that list all there is, and those that ask for little."""
+"""Of each listing, the words that list all there is, or the longest page, and a few."""
 
 
 OF_THE_WHOLE_BANK = {

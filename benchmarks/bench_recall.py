@@ -14,7 +14,7 @@ from statistics import median
 import pytest
 
 from benchmarks import data
-from benchmarks.measure import ROOT, ROUNDS, Table, report, run
+from benchmarks.measure import ROOT, ROUNDS, Table, report, run, slowness
 from benchmarks.scoreboard_recall import postgres_server, recalled_by_store
 from satchel.bank.connections import configured_store, witness_of, writer_key
 from satchel.bank.machine_keys import signing_key
@@ -102,6 +102,7 @@ def test_the_median_warm_recall_at_100_000_takes_20_ms(
     # Other questions: the store and the process know the words of those that were asked before.
     _warm(ledger, others[:QUERIES], embedders)
     semantic = sorted(_warm(ledger, others[QUERIES:], embedders))
+    slow = slowness()
     report(
         f"recall-warm {kind}",
         Table(
@@ -112,11 +113,11 @@ def test_the_median_warm_recall_at_100_000_takes_20_ms(
                 ["every word nominates", *_spread(plain)],
                 ["rare words and vectors nominate", *_spread(semantic)],
             ],
-            f"Bound: a median of {WARM_BOUND_MS:.0f} ms.",
+            f"Bound: a median of {WARM_BOUND_MS:.0f} ms{_here(slow)}.",
         ),
     )
-    assert median(times) * 1000 < WARM_BOUND_MS
-    assert median(semantic) * 1000 < WARM_BOUND_MS
+    assert median(times) * 1000 < WARM_BOUND_MS * slow
+    assert median(semantic) * 1000 < WARM_BOUND_MS * slow
 
 
 @pytest.mark.prove
@@ -140,6 +141,7 @@ def test_turns_of_conversations_are_recalled_with_vectors(
     times = min((sorted(_warm(ledger, some, embedders)) for some in rounds), key=median)
     store.close()
     loading, first = _first_recall(tmp_path / "a.db", ledger.bank)
+    slow = slowness()
     report(
         f"recall-talk {count} {length}",
         Table(
@@ -150,12 +152,12 @@ def test_turns_of_conversations_are_recalled_with_vectors(
             ],
             [[*_spread(times), 1000 * first, 1000 * loading, round(count / embedded)]],
             f"Bounds: a median of {bound:.0f} ms, the first of a process {FIRST_BOUND_MS:.0f} ms,"
-            " opening the bank and loading numpy included. Embedded: a second, stored."
-            " Processor time.",
+            f" opening the bank and loading numpy included{_here(slow)}. Embedded: a second,"
+            " stored. Processor time.",
         ),
     )
-    assert median(times) * 1000 < bound
-    assert first * 1000 < FIRST_BOUND_MS
+    assert median(times) * 1000 < bound * slow
+    assert first * 1000 < FIRST_BOUND_MS * slow
 
 
 @pytest.mark.prove
@@ -195,6 +197,7 @@ def test_a_cold_recall_at_10_000_takes_400_ms(own_home: Path) -> None:
     with open_bank(load_settings(), writes=True) as bank:
         keep_up(bank, STATUSES * 2)
     after = _cold(own_home)
+    slow = slowness()
     report(
         "recall-cold",
         Table(
@@ -205,11 +208,11 @@ def test_a_cold_recall_at_10_000_takes_400_ms(own_home: Path) -> None:
                 ["with vectors", semantic],
                 [f"and {STATUSES:,} of them deleted one by one", after],
             ],
-            f"Bound: {COLD_BOUND} s for the first two.",
+            f"Bound: {COLD_BOUND} s for the first two{_here(slow)}.",
         ),
     )
-    assert plain < COLD_BOUND
-    assert semantic < COLD_BOUND
+    assert plain < COLD_BOUND * slow
+    assert semantic < COLD_BOUND * slow
 
 
 @pytest.mark.prove
@@ -236,16 +239,18 @@ def test_a_cold_recall_with_minilm_takes_400_ms(
     embedded = time.process_time() - start
     ran = [run(command, own_home) for _ in range(ROUNDS + 1)]
     elapsed, spent = min(each.elapsed for each in ran), min(each.seconds for each in ran)
+    slow = slowness()
     report(
         "recall-cold-minilm",
         Table(
             f"`satchel recall` as a program, {NEURAL_BANK:,} turns with vectors of MiniLM",
             ["by the clock, s", "processor time, s", "the same by words alone, s", "embedded/s"],
             [[elapsed, spent, plain, round(NEURAL_BANK / embedded)]],
-            f"Bound: {NEURAL_BOUND} s of processor time. Embedded: a second of it, stored.",
+            f"Bound: {NEURAL_BOUND} s of processor time{_here(slow)}. Embedded: a second of it,"
+            " stored.",
         ),
     )
-    assert spent < NEURAL_BOUND
+    assert spent < NEURAL_BOUND * slow
 
 
 @pytest.mark.prove
@@ -297,17 +302,18 @@ def test_recall_at_1_000_000_with_vectors(tmp_path: Path, kind: str, bound: floa
     )
     *times, peak = map(float, done.stdout.split())
     times.sort()
+    slow = slowness()
     report(
         f"recall-most {kind}",
         Table(
             f"Recall of ten from {MOST:,} {kind}, with vectors",
             ["median, ms", "nine of ten, ms", "worst, ms", "memory, MB", "indexed/s", "embedded/s"],
             [[*_spread(times), peak, round(MOST / indexed), round(MOST / embedded)]],
-            f"Bound: a median of {bound:.0f} ms. Memory: the most of the asking process."
-            " Indexed, with all that an append does, and embedded: a second of processor time.",
+            f"Bound: a median of {bound:.0f} ms{_here(slow)}. Memory: the most of the asking"
+            " process. Indexed, with all that an append does, and embedded: a second of processor time.",
         ),
     )
-    assert median(times) * 1000 < bound
+    assert median(times) * 1000 < bound * slow
 
 
 _ASK = """
@@ -326,6 +332,10 @@ bench._warm(ledger, queries[:{count}], embedders)
 print(*bench._warm(ledger, queries[{count}:], embedders))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
+
+
+def _here(slow: float) -> str:
+    return f", times {slow:.2f}: this machine is as much slower than the reference"
 
 
 def _spread(times: list[float]) -> list[float]:

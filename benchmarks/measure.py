@@ -2,11 +2,16 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 ROUNDS = 5
@@ -27,6 +32,36 @@ def best_of(work: Mapping[str, Callable[[], object]], rounds: int = ROUNDS) -> d
             call()
             best[name] = min(best[name], time.perf_counter() - start)
     return best
+
+
+REFERENCE_SECONDS = 0.023
+"""Processor time of ``_fixed_work`` on the machine for which bounds in seconds are stated."""
+
+
+def slowness() -> float:
+    """Return how many times as long fixed work takes as on the reference machine, at least 1.
+
+    A bound in seconds is multiplied by it, since everything in the same run takes as much longer.
+    """
+    times = list[float]()
+    for _ in range(2 * ROUNDS + 1):
+        start = time.process_time()
+        _fixed_work()
+        times.append(time.process_time() - start)
+    return max(1.0, median(times) / REFERENCE_SECONDS)
+
+
+def _fixed_work() -> None:
+    """Encode, hash, store, search and decode records: about what a recall consists of."""
+    records = [{"id": number, "text": f"memory {number * number}"} for number in range(4_000)]
+    lines = [json.dumps(record, sort_keys=True) for record in records]
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE TABLE record (hash BLOB PRIMARY KEY, body TEXT)")
+        rows = [(sha256(line.encode()).digest(), line) for line in lines]
+        database.executemany("INSERT INTO record VALUES (?, ?)", rows)
+        found = database.execute("SELECT body FROM record ORDER BY hash").fetchall()
+    words = Counter(word for (line,) in found for word in json.loads(line)["text"].split())
+    sorted(words, key=words.__getitem__)
 
 
 class Ran(NamedTuple):

@@ -562,10 +562,11 @@ def save_folder(folder: Path, aside: Path) -> Callable[[], None]:
     return restore_folder
 
 
+@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.prove), 3])
 def test_an_interrupted_restore_leaves_the_bank_in_its_old_or_new_state(
-    here: Settings, where: str, tmp_path: Path
+    here: Settings, where: str, tmp_path: Path, stride: int
 ) -> None:
-    """At any step. The same command again completes it."""
+    """At any step, or at every third. The same command again completes it."""
     bank = own_bank(here)
     backed(here, where)
     asked = current(here.store, bank)
@@ -574,7 +575,7 @@ def test_an_interrupted_restore_leaves_the_bank_in_its_old_or_new_state(
     restore_folder = save_folder(tmp_path, tmp_path / "aside")
     at, steps = 0, list[str]()
     while at <= len(steps):
-        at += 1
+        at += stride
         restore_folder()
         with interrupt(at) as steps:
             restored(load_settings(store=here.store), where, overwrite=True, accept_loss=True)

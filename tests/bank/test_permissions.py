@@ -5,6 +5,7 @@ import importlib
 import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from textwrap import dedent
 from types import ModuleType
@@ -129,6 +130,7 @@ NO_CHECK_NEEDED = {
     "require_owner": "it is the check",
     "shown_address": PURE,
     "transfer_rows": PURE,
+    "undo_command": PURE,
     # memory files
     "audit_files": CHECKED_BY_FILES,
     "collect_files": CHECKED_BY_FILES,
@@ -270,7 +272,7 @@ def checked_functions(
         yield itself
         return
     handed = list[tuple[str, Callable[..., Any]]]()
-    for node in ast.walk(ast.parse(inspect.getsource(operation.run))):
+    for node in _nodes(operation.run):
         if not isinstance(node, ast.Call) or not node.args:
             continue
         first = node.args[0]
@@ -285,12 +287,18 @@ def checked_functions(
     yield from [each for each in handed if _checks(each[1])] or handed or [itself]
 
 
+@cache
+def _nodes(call: Callable[..., Any]) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(dedent(inspect.getsource(call)))))
+
+
+@cache
 def _checks(call: Callable[..., Any]) -> bool:
     """Return whether a function itself calls a permission check, in any branch."""
     return any(
         isinstance(node, ast.Call)
         and ast.unparse(node.func).rpartition(".")[2] in ("asked", "require_owner")
-        for node in ast.walk(ast.parse(dedent(inspect.getsource(call))))
+        for node in _nodes(call)
     )
 
 

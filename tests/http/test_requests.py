@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import schemathesis
 from digest_kit import folder_state
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from http_kit import ELSEWHERE, ServedGateway, example_of, request_path, running_gateway
 from hypothesis import HealthCheck, Phase, given, settings
-from schemathesis import Case
 
 from satchel.crypto.keys import SigningKey, public_key
 from satchel.http.admission import Access, BodyKind, Route
@@ -244,6 +242,8 @@ def test_artifacts_have_the_media_types_of_the_specification(
 
 def _send_generated(examples: int, *, some: int | None = None) -> int:
     """Send generated requests to all or some operations; return how many there are."""
+    import schemathesis  # takes a second
+
     with running_gateway(bounds=ServerLimits(per_second=0)) as served:
         schema = schemathesis.openapi.from_dict(served.app.openapi())
         client = served.client()
@@ -261,7 +261,7 @@ def _send_generated(examples: int, *, some: int | None = None) -> int:
                 suppress_health_check=list(HealthCheck),
             )
             @given(case=operation.as_strategy())
-            def ask(case: Case[Any]) -> None:
+            def ask(case: Any) -> None:
                 said = case.as_transport_kwargs(base_url="http://localhost")
                 said.pop("cookies", None)
                 if isinstance(said.get("data"), bytes):

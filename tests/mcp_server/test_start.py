@@ -43,6 +43,9 @@ CALLS = frozenset(
 HTTP = frozenset({"httpx2", "mcp.client", "rich.console", "sse_starlette", "starlette", "uvicorn"})
 """Modules that the SDK needs for HTTP, and to color its log."""
 
+CORE = ["remember", "recall", "list", "show", "update", "forget"]
+"""The tools without a toolset."""
+
 MAIN = """
 import atexit, sys
 from satchel.mcp import sdk
@@ -98,7 +101,7 @@ def start_server(*arguments: str, main: str = MAIN) -> tuple[list[str], set[str]
 def test_a_server_with_core_tools_imports_no_toolset() -> None:
     """A host starts it for every session, usually with the core tools only."""
     tools, modules = start_server()
-    assert tools == ["remember", "recall", "list", "show", "update", "forget"]
+    assert tools == CORE
     assert "satchel.mcp.tools" in modules
     assert sorted((OPTIONAL | CALLS | HTTP) & modules) == []
 
@@ -108,7 +111,7 @@ def test_a_server_with_core_tools_imports_no_toolset() -> None:
 def test_the_sdk_is_imported_completely_if_necessary(change: str) -> None:
     """The answers are the same."""
     tools, modules = start_server(main=MAIN.replace("sys.argv =", f"{change}; sys.argv ="))
-    assert tools == start_server()[0]
+    assert tools == CORE
     assert sorted(HTTP - modules - {"rich.console"}) == []
 
 
@@ -147,9 +150,8 @@ def test_a_server_with_all_toolsets_imports_their_modules() -> None:
 @pytest.mark.usefixtures("own_home")
 def test_each_toolset_adds_its_own_tools() -> None:
     """And no others."""
-    core, _ = start_server()
     added = {
-        name: set(start_server("--toolset", name)[0]) - set(core)
+        name: set(start_server("--toolset", name)[0]) - set(CORE)
         for name in ("context", "files", "artifacts", "sessions")
     }
     assert added == {

@@ -146,7 +146,8 @@ def test_the_error_that_ends_an_import_says_that_it_can_be_resumed(source: Path)
 
     with pytest.raises(ValueError, match="enough") as caught:
         bring(source, on_logging=angry)
-    assert any("satchel job cancel" in note for note in caught.value.__notes__)
+    (job,) = _jobs()
+    assert any(f"satchel job cancel {job.id}" in note for note in caught.value.__notes__)
     assert (texts(), _jobs()[0].done) == ([], 7)
     assert bring(source).banks[0].resumed == 7
 

@@ -433,11 +433,10 @@ class _ArtifactRun(VerificationRun):
     def _chain(self, lineage: Lineage, prefix: str) -> None:
         matches = lineage.matching(ID_PREFIX + prefix.removeprefix(ID_PREFIX).lower())
         if len(matches) != 1:
-            shown = repr(prefix[:80])
             raise UsageError(
-                f"several IDs start with {shown}"
+                f"several IDs start with {prefix[:80]!r}"
                 if matches
-                else f"the artifact has no memory {shown}",
+                else f"the artifact has no memory {prefix[:80]!r}",
                 file=self.file,
                 field="entry",
             )

@@ -58,16 +58,18 @@ class BackupErasureTarget:
             except SatchelError as error:
                 notes.append(f"backups in {shown_address(destination)}: {error.message}")
                 continue
-            shown = shown_address(destination)
+            address = shown_address(destination)
             if closed:
                 notes.append(
-                    f"backups in {shown} that no identity here decrypts: {closed}; their contents "
+                    f"backups in {address} that no identity here decrypts: {closed}; their contents "
                     "are unknown"
                 )
             if number:
-                option = "" if destination in _configured(self._bank) else f" --destination {shown}"
+                option = (
+                    "" if destination in _configured(self._bank) else f" --destination {address}"
+                )
                 notes.append(
-                    f"backups in {shown} that still hold it: {number}. Restores skip it. To remove "
+                    f"backups in {address} that still hold it: {number}. Restores skip it. To remove "
                     f"them: satchel backup prune --remove-erased{option}"
                 )
         return notes

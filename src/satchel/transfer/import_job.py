@@ -90,7 +90,7 @@ _AGAIN = ((UnfinishedError, CommitTooLargeError), UnfinishedError)
 
 _GO_ON = (
     "Nothing of it is visible yet. To resume, run the same import again. To remove it: satchel job "
-    "cancel."
+    "cancel {job}"
 )
 
 _COMPLETE = "The import is complete. To undo it: {command}"
@@ -179,7 +179,8 @@ class ImportJob:
             raise UsageError(
                 "the file changed since the import was started",
                 file=self.arriving.name,
-                hint="Start a new import, and cancel the old one: satchel job cancel.",
+                hint="Start a new import, and cancel the old one: satchel job cancel "
+                + self.options.resumes,
             )
         self._read()
         if not self.options.dry_run and not self._resumes():
@@ -370,7 +371,7 @@ class ImportJob:
             self._log_all(batches)
         except Exception as error:
             if batches:
-                error.add_note(_GO_ON)
+                error.add_note(_GO_ON.format(job=job_id(self._journal)))
             raise
         tallies = {name: batch.read_back() for name, batch in batches.items()}
         for name, batch in batches.items():

@@ -498,7 +498,7 @@ def resume_job(
         raise UsageError(
             "it was read from standard input, or was started by an older version",
             field=job.id,
-            hint="Run the same import again to resume it. Or cancel it: satchel job cancel.",
+            hint=f"Run the same import again to resume it, or: satchel job cancel {job.id}",
         )
     try:
         options = replace(
@@ -572,8 +572,16 @@ def _chosen(jobs: list[Job], prefix: str) -> Job:
             for name in (job.id, *(part.source for part in job.parts))
         )
     ]
-    if len(matches) != 1:
-        raise UnknownJobError(f"no single job matches {prefix!r}", hint="See: satchel job.")
+    if len(matches) > 1:
+        raise UnknownJobError(
+            f"several jobs start with {prefix!r}",
+            field="job",
+            hint=f"Choose one: {', '.join(job.id for job in matches)}",
+        )
+    if not matches:
+        raise UnknownJobError(
+            f"there is no job {prefix[:80]!r}", field="job", hint="See: satchel job list"
+        )
     return matches[0]
 
 
