@@ -310,7 +310,8 @@ def test_recall_at_1_000_000_with_vectors(tmp_path: Path, kind: str, bound: floa
             ["median, ms", "nine of ten, ms", "worst, ms", "memory, MB", "indexed/s", "embedded/s"],
             [[*_spread(times), peak, round(MOST / indexed), round(MOST / embedded)]],
             f"Bound: a median of {bound:.0f} ms{_here(slow)}. Memory: the most of the asking"
-            " process. Indexed, with all that an append does, and embedded: a second of processor time.",
+            " process. Indexed, with all that an append does, and embedded: a second of processor"
+            " time.",
         ),
     )
     assert median(times) * 1000 < bound * slow

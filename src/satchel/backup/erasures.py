@@ -61,16 +61,15 @@ class BackupErasureTarget:
             address = shown_address(destination)
             if closed:
                 notes.append(
-                    f"backups in {address} that no identity here decrypts: {closed}; their contents "
-                    "are unknown"
+                    f"backups in {address} that no identity here decrypts: {closed}; their "
+                    "contents are unknown"
                 )
             if number:
-                option = (
-                    "" if destination in _configured(self._bank) else f" --destination {address}"
-                )
+                is_named = destination not in _configured(self._bank)
+                option = f" --destination {address}" if is_named else ""
                 notes.append(
-                    f"backups in {address} that still hold it: {number}. Restores skip it. To remove "
-                    f"them: satchel backup prune --remove-erased{option}"
+                    f"backups in {address} that still hold it: {number}. Restores skip it. To "
+                    f"remove them: satchel backup prune --remove-erased{option}"
                 )
         return notes
 
