@@ -499,6 +499,11 @@ def excerpt(text: str) -> str:
     return words if len(words) <= _GIST else words[: _GIST - 1] + "…"
 
 
+def short_time(moment: str | None, *, seconds: bool = False) -> str:
+    """Return a time for a table, to the minute or second: ``2026-03-01 09:30``."""
+    return (moment or "")[: 19 if seconds else 16].replace("T", " ")
+
+
 def short(identity: str) -> str:
     """Return the short form of an ID, unique in a bank of a million records."""
     return identity.removeprefix("blake3:")[:_SHORT]

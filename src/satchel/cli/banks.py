@@ -30,6 +30,7 @@ from satchel.cli._console import (
     message,
     print_facts,
     short,
+    short_time,
     state,
     table,
 )
@@ -216,7 +217,7 @@ def _show_log(page: LogPage) -> None:
         [
             [
                 f"{entry.position:,}",
-                entry.at[:19],
+                short_time(entry.at, seconds=True),
                 entry.type,
                 entry.state,
                 "yes" if entry.verified else entry.problem,

@@ -2,7 +2,16 @@
 
 from collections.abc import Sequence
 
-from satchel.cli._console import count, excerpt, line, message, print_facts, short, table
+from satchel.cli._console import (
+    count,
+    excerpt,
+    line,
+    message,
+    print_facts,
+    short,
+    short_time,
+    table,
+)
 from satchel.cli._operations import command, open_to_read, open_to_write
 from satchel.cli._tree import Group
 from satchel.code_graph import operations as code_graph_operations
@@ -42,7 +51,7 @@ def show_dropped(result: CodeDropResult) -> None:
 def _tree(tree: CodeTree) -> list[object]:
     whole = "complete" if tree.complete else "not complete"
     sizes = [f"{tree.files:,}", f"{tree.symbols:,}"]
-    return [tree.name, *sizes, tree.at[:16].replace("T", " "), whole, tree.root]
+    return [tree.name, *sizes, short_time(tree.at), whole, tree.root]
 
 
 def show_index(done: CodeIndexResult) -> None:

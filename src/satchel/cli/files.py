@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from satchel.cli._console import count, line, message, print_raw, size, state, table
+from satchel.cli._console import count, line, message, print_raw, short_time, size, state, table
 from satchel.cli._operations import command
 from satchel.cli._options import output_file
 from satchel.cli._tree import Group
@@ -63,7 +63,7 @@ def _row(file: FileLine) -> list[object]:
     if not file.managed:
         return [file.path, "", "", "by another program; import it: satchel file sync", ""]
     by = file.updated_by or ""
-    return [file.path, size(file.bytes or 0), file.version or "", file.updated_at or "", by]
+    return [file.path, size(file.bytes or 0), file.version or "", short_time(file.updated_at), by]
 
 
 def show_content(result: FileContent, _: object) -> None:
@@ -87,7 +87,7 @@ def show_history(result: Sequence[StoredVersion], _: object) -> None:
     rows: list[list[object]] = [
         [
             *(each.version, each.op, each.sha[:_SHOWN], size(each.bytes)),
-            *(each.at, each.actor, each.reason),
+            *(short_time(each.at, seconds=True), each.actor, each.reason),
         ]
         for each in result
     ]
@@ -108,7 +108,7 @@ def show_audit(result: FileAudit, _: object) -> None:
         return
     rows: list[list[object]] = [
         [
-            each.get("ts", ""),
+            short_time(each.get("ts"), seconds=True),
             f"{each.get('op', '')} {each.get('error', '')}".strip(),
             each.get("path", ""),
             each.get("actor", ""),

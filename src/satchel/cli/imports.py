@@ -7,7 +7,17 @@ from typing import Annotated, Any
 
 from satchel.agents.imports import undo
 from satchel.bank.jobs import Job
-from satchel.cli._console import activity, count, excerpt, line, message, print_facts, state, table
+from satchel.cli._console import (
+    activity,
+    count,
+    excerpt,
+    line,
+    message,
+    print_facts,
+    short_time,
+    state,
+    table,
+)
 from satchel.cli._operations import command, open_to_write
 from satchel.cli._options import (
     owner_key,
@@ -180,7 +190,7 @@ def show_imports(lines: list[ImportLine]) -> None:
         message("This bank has no imports. To import a file: satchel import FILE")
         return
     rows: list[list[object]] = [
-        [one.at or "", one.format, one.records, one.state, one.source] for one in lines
+        [short_time(one.at), one.format, one.records, one.state, one.source] for one in lines
     ]
     table(["began", "format", "records", "state", "import"], rows)
 
@@ -213,7 +223,7 @@ def _show_jobs(jobs: list[Job]) -> None:
         message("No import is running, and none was interrupted.")
         return
     rows: list[list[object]] = [
-        [job.id, job.at[:19], job.state, *_job_columns(job)] for job in jobs
+        [job.id, short_time(job.at), job.state, *_job_columns(job)] for job in jobs
     ]
     table(["job", "began", "state", "logged", "into", "from"], rows)
 

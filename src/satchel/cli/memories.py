@@ -31,6 +31,7 @@ from satchel.cli._console import (
     print_raw,
     safe,
     short,
+    short_time,
     show_changes,
     size,
     state,
@@ -310,7 +311,7 @@ def _row(memory: Memory) -> list[object]:
     if memory.redacted is not None:
         text.append("  ").append_text(dim(excerpt("redacted")))
     when = memory.text_of_date
-    return [short(memory.id), when[:16].replace("T", " "), memory.type, text]
+    return [short(memory.id), short_time(when), memory.type, text]
 
 
 def _members(record: dict[str, Any]) -> Iterator[tuple[str, object]]:
@@ -328,7 +329,7 @@ def _members(record: dict[str, Any]) -> Iterator[tuple[str, object]]:
 def _show_version(version: MemoryVersion) -> None:
     what = "corrected" if version.corrects else "changed" if version.differs else "remembered"
     line(
-        Text((version.text_of_arrived_at or "")[:19].replace("T", " ")),
+        Text(short_time(version.text_of_arrived_at, seconds=True)),
         f"  {what}  ",
         version.id,
         style="bold",
@@ -342,7 +343,7 @@ def _show_version(version: MemoryVersion) -> None:
     for event in version.events:
         why = f": {event.reason}" if event.reason else ""
         who = f" by {event.actor}" if event.actor else ""
-        line(f"  {event.at[:19].replace('T', ' ')}  {event.state}{who}{why}")
+        line(f"  {short_time(event.at, seconds=True)}  {event.state}{who}{why}")
     if version.state == CURRENT:
         line("  current", style="green")
 

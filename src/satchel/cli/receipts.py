@@ -1,6 +1,6 @@
 """``satchel receipt``: receipts of transfers."""
 
-from satchel.cli._console import count, line, message, print_text, short, table
+from satchel.cli._console import count, line, message, print_text, short, short_time, table
 from satchel.cli._operations import command
 from satchel.cli._tree import Group
 from satchel.receipts.archive import (
@@ -41,7 +41,7 @@ def _show_list(receipts: list[ReceiptLine]) -> None:
         rows.append(
             [
                 short(receipt.id),
-                receipt.at[:19],
+                short_time(receipt.at, seconds=True),
                 receipt.kind,
                 result,
                 lost,

@@ -20,6 +20,7 @@ from satchel.cli._console import (
     message,
     safe,
     short,
+    short_time,
     state,
     table,
 )
@@ -179,7 +180,7 @@ def _row(session: SessionInfo) -> list[str]:
         f"{session.messages:,}",
         begins,
         ", ".join(mark for mark in marks if mark),
-        (session.last_at or "")[:16].replace("T", " "),
+        short_time(session.last_at),
     ]
 
 
@@ -251,7 +252,7 @@ def show_checkpoints(checkpoints: list[CheckpointInfo]) -> None:
                 excerpt(checkpoint.name or ""),
                 f"message {checkpoint.number:,}",
                 checkpoint_reason(checkpoint),
-                dim((checkpoint.created_at or "")[:16].replace("T", " ")),
+                dim(short_time(checkpoint.created_at)),
             ]
             for checkpoint in checkpoints
         ],

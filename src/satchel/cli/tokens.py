@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from satchel.bank import token_operations, tokens
 from satchel.bank.tokens import TokenChain, TokenVerdict
-from satchel.cli._console import line, message, print_facts, print_text, short, table
+from satchel.cli._console import line, message, print_facts, print_text, short, short_time, table
 from satchel.cli._operations import command, open_to_read, open_to_write
 from satchel.cli._options import NAME
 from satchel.cli._tree import Group
@@ -84,7 +84,7 @@ def _show_list(listed: token_operations.TokenList) -> None:
         [
             short(each.id),
             each.state,
-            each.expires_at[:16],
+            short_time(each.expires_at),
             ",".join(each.permissions),
             "; ".join(each.scope),
             each.audience or "bearer",
