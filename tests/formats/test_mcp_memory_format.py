@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -162,6 +163,12 @@ def _start_waiting(command: list[str | Path], memory: Path | None = None) -> Ite
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as process:
+        listed = [Path(f"/proc/{process.pid}/{name}") for name in ("cmdline", "environ")]
+        ends = time.monotonic() + 30
+        # The kernel lists them a moment after the program has started.
+        while not all(file.read_bytes() for file in listed):
+            assert time.monotonic() < ends
+            time.sleep(0.01)
         yield
         assert process.stdin is not None
         process.stdin.close()
