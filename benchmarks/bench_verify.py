@@ -9,7 +9,7 @@ import pytest
 from blake3 import blake3
 
 from benchmarks import data
-from benchmarks.measure import Table, best_of, report
+from benchmarks.measure import Table, best_of, report, slowness
 from satchel.artifact.verification import Outcome, TrustPolicy
 from satchel.artifact.verifier import VerificationRequest, verify_artifact
 
@@ -41,7 +41,7 @@ def test_a_deep_verification_checks_every_record(tmp_path: Path) -> None:
 def test_a_deep_verification_takes_at_most_twice_the_minimum(tmp_path: Path) -> None:
     """Or 100,000 entries per second. The minimum: decode each line, encode it sorted, hash it."""
     ratio, rate = _deep(tmp_path, count=100_000)
-    assert ratio <= 2 or rate >= 100_000
+    assert ratio <= 2 or rate * slowness() >= 100_000
 
 
 def _trusted(folder: Path, count: int, size: int = 0, rounds: int = 5) -> float:
@@ -89,7 +89,8 @@ def _deep(folder: Path, count: int, rounds: int = 5) -> tuple[float, float]:
             "Deep verify",
             ["lines", "bytes each", "times decode, encode, hash", "entries a second"],
             [[name, size, ratio, int(rate)] for name, (size, ratio, rate) in measured.items()],
-            "Bound: at most 2 times, or at least 100,000 entries a second. All cores against one.",
+            "Bound: at most 2 times, or at least 100,000 entries a second on the reference machine. All"
+            " cores against one.",
         ),
     )
     _, ratio, rate = max(measured.values(), key=lambda row: row[1])
