@@ -89,8 +89,8 @@ def _deep(folder: Path, count: int, rounds: int = 5) -> tuple[float, float]:
             "Deep verify",
             ["lines", "bytes each", "times decode, encode, hash", "entries a second"],
             [[name, size, ratio, int(rate)] for name, (size, ratio, rate) in measured.items()],
-            "Bound: at most 2 times, or at least 100,000 entries a second on the reference machine. All"
-            " cores against one.",
+            "Bound: at most 2 times, or at least 100,000 entries a second on the reference"
+            " machine. All cores against one.",
         ),
     )
     _, ratio, rate = max(measured.values(), key=lambda row: row[1])
