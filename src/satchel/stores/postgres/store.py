@@ -51,33 +51,24 @@ from satchel.stores.vectors import words_of
 _ERRORS = DRIVER.errors
 
 _MOST = 40
-_LAST_SEGMENT = "SELECT max(name) FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$'"
-_CURRENT_SEGMENT = "SELECT pg_walfile_name(pg_current_wal_lsn())"
+_SEGMENTS = "SELECT count(*) FROM pg_ls_waldir()"
 
 
 def written_over(connection: Any) -> bool:
     """Overwrite the unused segments of the server's log; return whether that was done.
 
-    The server recycles an unused segment under a later name, with its old bytes until it is
-    written. So the log is advanced past the last name there is, usually by 16 MiB a segment.
+    The server recycles an unused segment under a new name, with its old bytes until it is written.
+    So there are as many rounds as segments, usually of 16 MiB.
     """
     try:
-        for _ in range(2):  # the segment of the last writes is unused after the second
-            _advance(connection)
-        ((last,),) = connection.execute(_LAST_SEGMENT).fetchall()
-        for _ in range(_MOST):
-            ((current,),) = connection.execute(_CURRENT_SEGMENT).fetchall()
-            if current > last:
-                return True
-            _advance(connection)
+        ((segments,),) = connection.execute(_SEGMENTS).fetchall()
+        connection.execute("CHECKPOINT")
+        for _ in range(min(int(segments) + 2, _MOST)):
+            connection.execute("SELECT pg_switch_wal()")
+            connection.execute("CHECKPOINT")
     except _ERRORS.InsufficientPrivilege:
         return False
-    return False
-
-
-def _advance(connection: Any) -> None:
-    connection.execute("SELECT pg_switch_wal()")
-    connection.execute("CHECKPOINT")
+    return int(segments) + 2 <= _MOST
 
 
 Connecting = Callable[[], AbstractContextManager[Any]]
