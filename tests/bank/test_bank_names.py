@@ -18,7 +18,6 @@ from satchel.bank.open_bank import (
     bank_exists,
     banks_called,
     find_bank,
-    find_by_prefix,
     name_of,
     named_banks,
 )
@@ -172,8 +171,6 @@ def test_a_bank_is_found_by_its_id_or_a_prefix(store: Store) -> None:
     taken = create_bank_named(store, digits[:6])
     assert find_bank(store, digits[:6]) == taken.bank
     with store.reading() as reader:
-        assert find_by_prefix(reader, digits[:6]) == [one.bank]
-        assert find_by_prefix(reader, "%") == []
         assert bank_exists(reader, one.bank)
         assert not any(
             bank_exists(reader, said) for said in (digits, "x", "\0", "blake3:" + "0" * 64)

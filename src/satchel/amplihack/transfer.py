@@ -23,7 +23,7 @@ from satchel.amplihack.facts import SIMILAR_TO, SimilarityLink, similar_links
 from satchel.amplihack.hierarchy import link_stored
 from satchel.bank.connections import configured_store, holds_anything, require_not_lost
 from satchel.bank.machine_keys import require_owner
-from satchel.bank.open_bank import find_by_prefix, open_bank
+from satchel.bank.open_bank import open_bank
 from satchel.config import store_selection
 from satchel.config.options import (
     OWN,
@@ -47,7 +47,7 @@ from satchel.errors import (
 from satchel.ledger.columns import LINKS
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Entry
-from satchel.model.values import agent_name
+from satchel.model.values import ID_PREFIX, agent_name, id_digits
 from satchel.ports.format import HEAD_BYTES, Location, ReadContext, formats
 from satchel.ports.record_set import Loss, RefusedRecord
 from satchel.receipts.receipt import receipt_text
@@ -249,8 +249,9 @@ def bank_of(settings: Settings, agent: str) -> str | None:
     with configured_store(settings, read_only=True) as store:
         bank = bank_named(store, agent)
         if bank is None:
+            digits = id_digits(agent)
             with store.reading() as reader:
-                if find_by_prefix(reader, agent):
+                if digits is not None and reader.banks(ID_PREFIX + digits):
                     raise UsageError(f"{agent!r} is a prefix of a bank ID", field="agent")
     return bank
 

@@ -34,7 +34,13 @@ from satchel.crypto.log import SignedHead, check_head, parse_head
 from satchel.crypto.sealed_records import Sealed, decode_record, has_valid_id
 from satchel.errors import LimitError, MalformedError, SatchelError, TargetError, UsageError
 from satchel.model.records import Bank, Config
-from satchel.model.values import ID_PREFIX, now
+from satchel.model.values import (
+    ID_PREFIX,
+    LEAST_DIGITS,
+    id_digits,
+    now,
+    require_one,
+)
 from satchel.runtime.files import InputPath
 
 
@@ -431,14 +437,15 @@ class _ArtifactRun(VerificationRun):
         return True
 
     def _chain(self, lineage: Lineage, prefix: str) -> None:
-        matches = lineage.matching(ID_PREFIX + prefix.removeprefix(ID_PREFIX).lower())
-        if len(matches) != 1:
+        digits = id_digits(prefix)
+        matches = [] if digits is None else lineage.matching(ID_PREFIX + digits)
+        require_one(matches, prefix, "entry")
+        if not matches:
             raise UsageError(
-                f"several IDs start with {prefix[:80]!r}"
-                if matches
-                else f"the artifact has no memory {prefix[:80]!r}",
+                f"the artifact has no memory {prefix[:80]!r}",
                 file=self.file,
                 field="entry",
+                hint=f"Pass an ID, or a prefix of at least {LEAST_DIGITS} digits.",
             )
         for identity, parents, note in lineage.chain(matches[0]):
             state = note if parents is not None else "missing"

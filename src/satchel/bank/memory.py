@@ -24,16 +24,20 @@ from satchel.ledger.view import View
 from satchel.model.records import ENTRY_CLASSES, TIMES, Entry, Redaction, Status
 from satchel.model.text import memory_text
 from satchel.model.values import (
+    ID_LENGTH,
     ID_PREFIX,
+    LEAST_DIGITS,
     Component,
     Json,
     JsonObject,
     Origin,
     Scope,
+    id_digits,
     is_id,
     now,
     parse_as,
     parse_moment,
+    require_one,
     to_datetime,
 )
 from satchel.ports.code_context import CodeContext
@@ -506,13 +510,11 @@ def _is_retracted(view: View, logged: VerifiedRecord) -> bool:
     )
 
 
-_LEAST_DIGITS, _ID_LENGTH = 6, 71
 _MOST_SHOWN = 5
 _LEAST_QUOTED = 3
 _ID_SHOWN = len(ID_PREFIX) + 12
 _ENTRIES = Filter(types=frozenset(component.value for component in Component))
 _ALL_ENTRIES = replace(_ENTRIES, retired=True)
-_DIGITS = frozenset("0123456789abcdef")
 _QUOTATION_MARKS = frozenset(
     {
         '""',
@@ -559,13 +561,13 @@ def find_record(
     elif (quoted := _quoted(view, reference, field, forgotten=forgotten)) is not None:
         return quoted
     else:
-        digits = (_between_marks(reference) or reference).removeprefix(ID_PREFIX).lower()
-        if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
+        digits = id_digits(_between_marks(reference) or reference)
+        if digits is None:
             raise UsageError(
                 f"not a memory ID: {_shown(reference)!r}",
                 field=field,
                 hint=(
-                    f"Pass its ID, a prefix of at least {_LEAST_DIGITS} digits, or two or more "
+                    f"Pass its ID, a prefix of at least {LEAST_DIGITS} digits, or two or more "
                     "words of its text."
                 ),
             )
@@ -576,11 +578,7 @@ def find_record(
             field=field,
             hint="See: satchel list. To use another bank: --bank NAME.",
         )
-    if len(matches) > 1:
-        ids = ", ".join(sorted(logged.record.id for logged in matches))
-        raise UsageError(
-            f"several IDs start with {reference!r}", field=field, hint=f"Choose one: {ids}"
-        )
+    require_one([logged.record.id for logged in matches], reference, field)
     return matches[0]
 
 
@@ -713,7 +711,7 @@ def newest_of(view: View, logged: VerifiedRecord) -> VerifiedRecord | None:
 
 
 def _shown(reference: str) -> str:
-    return reference if len(reference) <= _ID_LENGTH else reference[:32] + "…"
+    return reference if len(reference) <= ID_LENGTH else reference[:32] + "…"
 
 
 MemoryFields = Mapping[str, Any]

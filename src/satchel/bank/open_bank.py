@@ -33,7 +33,12 @@ from satchel.ledger.heads import missing_bank_error, read_bank_name
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.view import View
 from satchel.model.records import Bank
-from satchel.model.values import ID_PREFIX, is_agent_name, is_id
+from satchel.model.values import (
+    ID_PREFIX,
+    id_digits,
+    is_agent_name,
+    is_id,
+)
 from satchel.ports.rows import Filter, bank_name_bytes
 from satchel.ports.store import Reader, Store
 
@@ -249,10 +254,8 @@ SETTINGS = "settings"
 
 _CONFIGS = Filter(types=frozenset({"config"}))
 _ADMISSION = 1
-_LEAST_DIGITS = 6
 _MOST_NAMED = 8
 _SHOWN = 12
-_DIGITS = frozenset("0123456789abcdef")
 _ONE_BY_ONE = 16
 """Names that are looked up one by one; for more, the names of all banks are read once."""
 
@@ -389,9 +392,13 @@ def still_matches(bank: OpenBank, reference: str) -> bool:
             name = view.authority.name
     except (VerificationError, UnknownBankError):
         return False
-    digits = reference.removeprefix(ID_PREFIX)
-    is_id = len(digits) >= _LEAST_DIGITS and bank.id.startswith(ID_PREFIX + digits)
-    return name == bank.name and (reference == name or is_id)
+    return name == bank.name and (reference == name or _names(reference, bank.id))
+
+
+def _names(reference: str, bank: str) -> bool:
+    """Return whether a text is the ID of a bank or a prefix of it."""
+    digits = id_digits(reference)
+    return digits is not None and bank.startswith(ID_PREFIX + digits)
 
 
 def _held_bank(
@@ -406,9 +413,7 @@ def _held_bank(
         exists = bank_exists(reader, bank)
         if exists:
             name = name_of(reader, bank)
-    digits = (reference or bank).removeprefix(ID_PREFIX)
-    is_meant = len(digits) >= _LEAST_DIGITS and bank.startswith(ID_PREFIX + digits)
-    if not exists or not (is_meant or reference == name):
+    if not exists or not (_names(reference or bank, bank) or reference == name):
         raise TokenError("the token is not for this bank", field="bank")
     ledger = bearer.unasked(open_ledger(settings, store, bank, writes=writes))
     return OpenBank(settings=settings, store=store, ledger=ledger, name=name, bearer=bearer)
@@ -506,8 +511,8 @@ def _require_unseen(settings: Settings, store: Store, reference: str) -> None:
     Raises:
         RolledBackError: If this machine has seen the bank.
     """
-    digits, witness = reference.removeprefix(ID_PREFIX), witness_of(settings)
-    if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
+    digits, witness = id_digits(reference), witness_of(settings)
+    if digits is None:
         return
     here = {seen.bank for seen in witness.seen_here()} | set(witness.banks_without_store())
     for bank in witness.banks(ID_PREFIX + digits):
@@ -534,10 +539,10 @@ def find_bank(store: Store, reference: str) -> str:
     with store.reading() as reader:
         if bank_exists(reader, reference):
             return reference
-        digits = reference.removeprefix(ID_PREFIX)
+        digits = id_digits(reference)
         matches = find_by_name(reader, reference)
-        if not matches and len(digits) >= _LEAST_DIGITS:
-            matches = find_by_prefix(reader, digits)
+        if not matches and digits is not None:
+            matches = reader.banks(ID_PREFIX + digits)
         is_incomplete = not matches and is_partial_copy(reader, reference)
     if not matches:
         hint = "See: satchel bank list. Or create it: satchel bank create NAME."
@@ -562,11 +567,6 @@ def is_partial_copy(reader: Reader, bank: str) -> bool:
     """Return whether a store has an incomplete copy of the bank of a full ID."""
     stored = reader.head(bank) if is_id(bank) else None
     return stored is not None and not stored.signed
-
-
-def find_by_prefix(reader: Reader, digits: str) -> list[str]:
-    """Return the IDs of the banks whose hash starts with digits, sorted."""
-    return reader.banks(ID_PREFIX + digits) if _DIGITS.issuperset(digits) else []
 
 
 def banks_called(store: Store, name: str) -> list[str]:

@@ -47,7 +47,15 @@ from satchel.errors import LimitError, MalformedError, SigningKeyError, UsageErr
 from satchel.ledger.authority import token_revocation_record
 from satchel.ledger.view import View
 from satchel.model.records import Token
-from satchel.model.values import ID_PREFIX, Component, is_id, now, read_time
+from satchel.model.values import (
+    ID_PREFIX,
+    Component,
+    id_digits,
+    is_id,
+    now,
+    read_time,
+    require_one,
+)
 from satchel.ports.operations import operation, path_text, texts
 from satchel.ports.rows import Filter
 from satchel.runtime.files import PRIVATE_FILE, atomic_write
@@ -307,7 +315,6 @@ def _write_token(chain: Chain, options: GrantOptions) -> TokenChain:
 
 
 _TOKENS = Filter(types=frozenset({"token"}))
-_LEAST_DIGITS = 6
 
 
 class TokenList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -480,15 +487,13 @@ def _resolve_token(view: View, reference: str) -> str:
     """Return the ID of a token by ID, ID prefix, file or JSON."""
     if is_id(reference):
         return reference
-    digits = reference.removeprefix(ID_PREFIX)
-    if len(digits) >= _LEAST_DIGITS:
-        matches = [
-            token.id for token, _ in _issued(view) if token.id.startswith(ID_PREFIX + digits)
-        ]
-        if len(matches) == 1:
-            return matches[0]
+    digits = id_digits(reference)
+    if digits is not None:
+        start = ID_PREFIX + digits
+        matches = [token.id for token, _ in _issued(view) if token.id.startswith(start)]
+        require_one(matches, reference, "token", noun="tokens")
         if matches:
-            raise UsageError(f"several tokens start with {reference!r}", field="token")
+            return matches[0]
     is_file = not reference.startswith(ID_PREFIX) and Path(reference).is_file()
     if not reference.lstrip().startswith("{") and not is_file:
         raise UsageError(

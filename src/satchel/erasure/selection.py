@@ -12,14 +12,19 @@ from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.transaction import ERASABLE
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Entry, FileVersion, Model, Semantic, SessionEvent, Source
-from satchel.model.values import ID_PREFIX, is_id
+from satchel.model.values import (
+    ID_PREFIX,
+    LEAST_DIGITS,
+    id_digits,
+    is_id,
+    require_one,
+)
 from satchel.ports import absent_options
 from satchel.ports.operations import Absent, Option, Options, PathText
 from satchel.runtime.scratch import Scratch
 from satchel.screening.redaction import KINDS
 
-_LEAST_DIGITS, _MOST_SHOWN = 6, 5
-_DIGITS = frozenset("0123456789abcdef")
+_MOST_SHOWN = 5
 
 
 def _member(path: str) -> Callable[[VerifiedRecord], Iterable[Any]]:
@@ -145,24 +150,17 @@ class EraseSelection:
 
 def _named(view: View, name: str) -> str:
     """Return the full ID for an ID or prefix, also of erased records."""
-    digits = name.removeprefix(ID_PREFIX).lower()
-    if is_id(ID_PREFIX + digits):
-        ids = [ID_PREFIX + digits]
-    elif len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
+    digits = id_digits(name)
+    if digits is None:
         raise UsageError(
             f"not a record ID: {name[:80]!r}",
             field="id",
-            hint=f"Pass the ID, or a prefix of at least {_LEAST_DIGITS} digits.",
+            hint=f"Pass the ID, or a prefix of at least {LEAST_DIGITS} digits.",
         )
-    else:
-        ids = view.ids_with_prefix(digits, limit=_MOST_SHOWN)
+    whole = ID_PREFIX + digits
+    ids = [whole] if is_id(whole) else view.ids_with_prefix(digits, limit=_MOST_SHOWN)
     positions = view.places(ids)
-    if len(positions) > 1:
-        raise UsageError(
-            f"several IDs start with {name!r}",
-            field="id",
-            hint=f"Choose one: {', '.join(sorted(positions))}",
-        )
+    require_one(positions, name, "id")
     if not positions:
         raise UnknownMemoryError(
             f"there is no record {name[:80]!r} in this bank",

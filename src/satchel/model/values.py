@@ -9,7 +9,7 @@ import os
 import re
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, date, datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -255,12 +255,56 @@ class Origin(Part, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 ID_PREFIX = "blake3:"
 """Prefix of every content address."""
 
-_ID_SIGNS = len(ID_PREFIX) + 64
+ID_LENGTH = len(ID_PREFIX) + 64
 
 
 def is_id(text: str) -> bool:
     """Return whether a text is a whole content address; a prefix of one is not."""
-    return len(text) == _ID_SIGNS and text.startswith(ID_PREFIX) and is_hex(text[7:])
+    return len(text) == ID_LENGTH and text.startswith(ID_PREFIX) and is_hex(text[7:])
+
+
+LEAST_DIGITS = 6
+"""Least number of digits of an ID that name what has it."""
+
+_HEX_DIGITS = frozenset("0123456789abcdef")
+
+
+def id_digits(reference: str) -> str | None:
+    """Return the digits of an ID or of a prefix of one, in lower case.
+
+    None for another text, or for fewer than ``LEAST_DIGITS``.
+    """
+    digits = reference.removeprefix(ID_PREFIX).lower()
+    is_prefix = len(digits) >= LEAST_DIGITS and _HEX_DIGITS.issuperset(digits)
+    return digits if is_prefix else None
+
+
+def require_one(
+    ids: Collection[str],
+    reference: str,
+    field: str,
+    *,
+    noun: str = "IDs",
+    error: type[UsageError] = UsageError,
+) -> None:
+    """Refuse a prefix of several IDs.
+
+    Args:
+        ids: The IDs that start with it.
+        reference: The prefix.
+        field: Name of the argument in the error.
+        noun: What they are, in the plural.
+        error: Type of the error.
+
+    Raises:
+        UsageError: If there are several; the hint lists them.
+    """
+    if len(ids) > 1:
+        raise error(
+            f"several {noun} start with {reference[:80]!r}",
+            field=field,
+            hint=f"Choose one: {', '.join(sorted(ids))}",
+        )
 
 
 def is_encodable(text: str) -> bool:

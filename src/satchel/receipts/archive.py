@@ -21,7 +21,13 @@ from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, has_valid_id
 from satchel.errors import SatchelError, ShortInputError, UnknownReceiptError, UsageError
-from satchel.model.values import ID_PREFIX, JsonObject, now
+from satchel.model.values import (
+    ID_PREFIX,
+    JsonObject,
+    id_digits,
+    now,
+    require_one,
+)
 from satchel.ports.format import ReadContext
 from satchel.ports.operations import Option, Options, operation
 from satchel.ports.rows import Filter
@@ -134,7 +140,6 @@ def require_whole(reading: ReadContext, accepted: Iterable[str], name: str) -> N
 MOST = 10_000
 """Maximum number of receipts in a listing."""
 
-_LEAST_DIGITS = 6
 _ONLY_RECEIPTS = Filter(types=frozenset({"receipt"}))
 
 ReceiptOutcome = Literal["good", "untrusted", "unsigned", "revoked", "tampered"]
@@ -243,21 +248,20 @@ def find_receipt(settings: Settings, reference: str) -> StoredReceipt:
         UnknownReceiptError: If there is none, or several match.
     """
     require_owner(settings, "receipts")
-    digits = reference.removeprefix(ID_PREFIX)
+    digits = id_digits(reference)
     matches = dict[str, tuple[Sealed, ReceiptBody | None]]()
-    if len(digits) >= _LEAST_DIGITS:
+    if digits is not None:
         for record, account in (*_stored_receipts(settings), *_logged_receipts(settings, digits)):
-            if record.id.startswith(f"blake3:{digits}"):
+            if record.id.startswith(ID_PREFIX + digits):
                 matches[record.id] = record, account
     if not matches:
         has_store(settings)  # raises an error if the store is missing
-    if len(matches) != 1:
         raise UnknownReceiptError(
-            f"no file or receipt matches {reference!r}"
-            if not matches
-            else f"{len(matches)} receipts start with {reference!r}",
+            f"no file or receipt matches {reference!r}",
+            field="receipt",
             hint="See: satchel receipt list.",
         )
+    require_one(matches, reference, "receipt", noun="receipts", error=UnknownReceiptError)
     return _verified_receipt(settings, *next(iter(matches.values())))
 
 

@@ -12,7 +12,11 @@ from satchel.ledger.projection import Likely, VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Receipt, SessionEvent
 from satchel.model.text import attachments_in, words_of
-from satchel.model.values import ID_PREFIX, is_id
+from satchel.model.values import (
+    id_digits,
+    is_id,
+    require_one,
+)
 from satchel.ports.rows import Filter
 from satchel.sessions.chains import back, element_of, is_current, session_of, state_at, tip_of
 from satchel.sessions.elements import (
@@ -43,8 +47,7 @@ from satchel.sessions.views import (
     StateInfo,
 )
 
-_LEAST_DIGITS, _MOST_SHOWN = 6, 5
-_DIGITS = frozenset("0123456789abcdef")
+_MOST_SHOWN = 5
 # Canonical bytes: a member has exactly this form. A message that contains one of these in its
 # content is decoded and skipped, which costs only time.
 BEGINNINGS = (b'"event":"session"', b'"event":"fork"')
@@ -137,9 +140,9 @@ def find(view: View, name: str, field: str = "session") -> VerifiedRecord:
         UnknownSessionError: If there is no match.
         UsageError: If several match.
     """
-    digits = name.removeprefix(ID_PREFIX)
+    digits = id_digits(name)
     matches = list[VerifiedRecord]()
-    if len(digits) >= _LEAST_DIGITS and _DIGITS.issuperset(digits):
+    if digits is not None:
         candidates = (
             [view.get([name]).get(name)]
             if is_id(name)
@@ -460,7 +463,6 @@ def _note(logged: VerifiedRecord) -> NoteInfo | None:
     )
 
 
-_LEAST_DIGITS, _MOST_SHOWN = 6, 5
 _LONGEST_NUMBER = 9
 DISTILLATION, CHECKPOINT, MESSAGE = "distillation:", "checkpoint:", "message:"
 """Prefixes of a number or a name."""
@@ -577,17 +579,15 @@ def _numbered(view: View, start: VerifiedRecord, number: int) -> VerifiedRecord:
 
 
 def _by_id(view: View, start: VerifiedRecord, text: str) -> SessionPoint | None:
-    digits = text.removeprefix(ID_PREFIX)
-    if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
+    digits = id_digits(text)
+    if digits is None:
         return None
     matches = (
         list(view.get([text]).values())
         if is_id(text)
         else view.with_prefix(digits, limit=_MOST_SHOWN)
     )
-    if len(matches) > 1:
-        ids = ", ".join(sorted(each.record.id for each in matches))
-        raise UsageError(f"several IDs start with {text!r}", field="at", hint=f"Use one of: {ids}")
+    require_one([each.record.id for each in matches], text, "at")
     if not matches:
         return None
     logged = _receipt_checkpoint(view, matches[0])

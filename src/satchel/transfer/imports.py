@@ -41,7 +41,11 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.ledger.projection import LogImport
-from satchel.model.values import ID_PREFIX
+from satchel.model.values import (
+    ID_PREFIX,
+    id_digits,
+    require_one,
+)
 from satchel.ports.format import ConnectorOptions
 from satchel.ports.operations import OnStep
 from satchel.ports.store import Store
@@ -291,8 +295,6 @@ def _arriving(
 
 UndoProgress = Callable[[int, int], None]
 
-_LEAST_DIGITS = 6
-
 
 class ImportLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One import in a listing."""
@@ -417,16 +419,11 @@ def _chosen_import(bank: OpenBank, imports: list[LogImport], source: str | None)
     if source is None:
         matches = [imported for imported in imports if not imported.undone][-1:]
     else:
-        digits = source.removeprefix(ID_PREFIX)
-        enough = len(digits) >= _LEAST_DIGITS
-        start = ID_PREFIX + digits
-        matches = [imported for imported in imports if enough and imported.source.startswith(start)]
-    if len(matches) > 1:
-        raise UnknownImportError(
-            f"several imports start with {source!r}",
-            field="source",
-            hint=f"Choose one: {', '.join(each.source for each in matches)}",
-        )
+        digits = id_digits(source)
+        start = f"{ID_PREFIX}{digits}"
+        matches = [each for each in imports if digits and each.source.startswith(start)]
+        ids = {each.source for each in matches}
+        require_one(ids, source, "source", noun="imports", error=UnknownImportError)
     if not matches:
         wanted = "import to undo" if source is None else f"import {source[:80]!r}"
         raise UnknownImportError(
@@ -562,22 +559,18 @@ def cancel_job(settings: Settings, prefix: str, *, reason: str | None = None) ->
 
 
 def _chosen(jobs: list[Job], prefix: str) -> Job:
-    digits = prefix.removeprefix(ID_PREFIX)
+    digits = id_digits(prefix)
     matches = [
         job
         for job in jobs
-        if len(digits) >= _LEAST_DIGITS
+        if digits is not None
         and any(
             name.removeprefix(ID_PREFIX).startswith(digits)
             for name in (job.id, *(part.source for part in job.parts))
         )
     ]
-    if len(matches) > 1:
-        raise UnknownJobError(
-            f"several jobs start with {prefix!r}",
-            field="job",
-            hint=f"Choose one: {', '.join(job.id for job in matches)}",
-        )
+    ids = [job.id for job in matches]
+    require_one(ids, prefix, "job", noun="jobs", error=UnknownJobError)
     if not matches:
         raise UnknownJobError(
             f"there is no job {prefix[:80]!r}", field="job", hint="See: satchel job list"
