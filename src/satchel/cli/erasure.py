@@ -21,7 +21,7 @@ from satchel.errors import UsageError
 from satchel.ports.operations import Option, Options
 
 _SHOWN = 10
-_ELSEWHERE = {"backups": "marked as erased in backups; restores skip it"}
+_ELSEWHERE = {"backups": "listed as erased at backup destinations; restores skip it"}
 """What happened to items outside the store, by place; in other places they are removed."""
 
 

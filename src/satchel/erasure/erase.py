@@ -336,7 +336,7 @@ class ErasureResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     blobs: int = 0
     held: dict[str, int] = {}
-    """Number of items removed in other places, by place; those of backups are marked as erased."""
+    """Number of items removed in other places, by place; ``backups``: listed as erased there."""
 
     still_said: int = 0
     """Lower bound of the remaining records of the store with the same content."""
