@@ -1,10 +1,11 @@
 """Settings and fixtures shared by every test."""
 
+import gc
 import os
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -21,6 +22,22 @@ settings.register_profile("night", max_examples=5000, deadline=None, stateful_st
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 ROOT = Path(__file__).parent.parent
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Leave the tests out of every search for garbage; all 20,000 stay to the end of the run.
+
+    To search them while they are collected takes as long as collecting them. What tests leave is
+    searched less often than usual: a fifth of their time went into that.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 50)
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

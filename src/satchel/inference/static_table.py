@@ -250,10 +250,11 @@ class WeightedTable(StaticTable):
         counts, number = Counter[int](), 0
         for number, text in enumerate(texts, 1):  # noqa: B007 - how many there were
             counts.update(set(self._pieces.telling(text[:_LONGEST], _MOST)))
-        numbers = [
-            min(each, 2**32 - 1) for each in (number, *map(counts.__getitem__, range(PIECES)))
-        ]
-        return zlib.compress(_little(array(_COUNT, numbers)), 9)
+        numbers = array(_COUNT, bytes(4 * (PIECES + 1)))
+        numbers[0] = min(number, 2**32 - 1)
+        for piece, texts_with_it in counts.items():
+            numbers[piece + 1] = min(texts_with_it, 2**32 - 1)
+        return zlib.compress(_little(numbers), 9)
 
     def knowing(self, learned: bytes) -> Embedder:
         """Return the embedder with learned weights; see ``TrainableEmbedder``."""
