@@ -39,6 +39,7 @@ _TAKES = {  # a type, as which argument
     "inspect.type_info": 0,
     "inspect.multi_type_info": 0,
 }
+_TAKING = {name.rpartition(".")[2] for name in _TAKES}
 _TYPES = """
 import msgspec, os, sys, threading, time
 from satchel.model.values import resolved
@@ -167,6 +168,8 @@ def _unresolved(tree: ast.Module) -> Iterator[ast.stmt | ast.expr]:
 
 
 def _unresolved_in(function: ast.Attribute, call: ast.Call | None) -> Iterator[ast.expr]:
+    if not (_decodes(function) or function.attr in _TAKING):
+        return
     place = _TAKES.get(ast.unparse(function))
     given = {word.arg: word.value for word in call.keywords} if call else {}
     if call is None:

@@ -417,7 +417,7 @@ def test_the_fingerprint_index_does_not_leave_the_store() -> None:
 
 def test_many_owners_do_not_take_a_file_descriptor_each(tmp_path: Path) -> None:
     """The records of all banks wait in one temporary file."""
-    parts = [rows((str(user), "x" * 40_000), user=f"u{user}") for user in range(300)]
+    parts = [rows((str(user), "x" * 40_000), user=f"u{user}") for user in range(100)]
     path = write(tmp_path / "a.json", *parts)
     before = len(list(Path("/proc/self/fd").iterdir()))
     most = [0]
@@ -425,7 +425,7 @@ def test_many_owners_do_not_take_a_file_descriptor_each(tmp_path: Path) -> None:
     def told(_done: int, _total: int) -> None:
         most[0] = max(most[0], len(list(Path("/proc/self/fd").iterdir())))
 
-    assert len(bring(path, None, on_logging=told, dry_run=True).banks) == 300
+    assert len(bring(path, None, on_logging=told, dry_run=True).banks) == 100
     bring(path, "all", on_logging=told)
     assert most[0] < before + 20
 
