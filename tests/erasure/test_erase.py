@@ -10,6 +10,7 @@ import os
 import random
 import resource
 import signal
+import uuid
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from bank_kit import filled, keep, texts
+from postgres_kit import run_sql
 
 from satchel import Satchel, aio
 from satchel.backup.inventory import list_backups
@@ -46,11 +48,14 @@ from satchel.model.values import Evidence, Origin, Scope, now
 from satchel.ports.rows import Filter
 from satchel.ports.store import Extent, InspectableStore, Store
 from satchel.receipts.archive import find_receipts
+from satchel.stores.postgres import PostgresStore
 from satchel.stores.sqlite import SqliteStore
 
 pytestmark = pytest.mark.usefixtures("private_umask")
 
-ABOUT_ADA = 'Ada Lovelace, born 10 December 1815, said "never" to the Marylebone clinic'
+_NAME, _BIRTH = uuid.uuid4().hex, uuid.uuid4().hex
+ABOUT_ADA = f'Ada {_NAME}, born "{_BIRTH}"'
+"""Unique in each fragment: the log of a PostgreSQL server has the records of all its databases."""
 _ERASURES = Filter(types=frozenset({"erasure"}))
 
 
@@ -222,8 +227,8 @@ def test_the_signed_report_lists_searched_files_without_content(
     assert report.account.counts["semantic"].read_back == 1
     assert report.account.scanned[0].name == bank.store.name
     assert any("backups" in name for name in report.account.unreached)
-    assert b"Lovelace" not in copy.read_bytes()
-    assert b"Marylebone" not in copy.read_bytes()
+    assert _NAME.encode() not in copy.read_bytes()
+    assert _BIRTH.encode() not in copy.read_bytes()
     assert done.receipt == report.id
 
 
@@ -254,6 +259,27 @@ def test_remnants_in_other_files_are_found_and_reported(bank: OpenBank) -> None:
     assert done.exit_status == 1
 
 
+@pytest.mark.parametrize("any_store", ["postgresql"], indirect=True)
+@pytest.mark.usefixtures("any_store")
+def test_the_same_text_of_another_client_in_the_servers_log_is_reported(
+    postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All databases of a PostgreSQL server share one log."""
+    scrub = PostgresStore.scrub
+
+    def scrub_while_another_writes(store: PostgresStore) -> None:
+        scrub(store)
+        run_sql(postgres, f"SELECT pg_logical_emit_message(true, 'test', '{ABOUT_ADA}')")
+
+    with filled() as bank:
+        keep(bank, ABOUT_ADA, scope={"user": "ada"})
+        monkeypatch.setattr(PostgresStore, "scrub", scrub_while_another_writes)
+        done = erase_where(bank, "user=ada")
+
+    assert done.exit_status == 1
+    assert {one.name.split("/")[0] for one in done.scanned if one.found} == {"pg_wal"}
+
+
 def test_exported_copies_are_reported_as_unreachable(bank: OpenBank, tmp_path: Path) -> None:
     """The files that export receipts of this bank name."""
     from satchel.transfer.export_records import ExportOptions
@@ -280,7 +306,7 @@ def test_memory_files_are_erased_with_their_versions_in_the_log(bank: OpenBank) 
     with opened_files(settings, name) as files:
         assert files.list_paths() == ["people/bob.md"]
         root = files.root
-    assert not [p for p in root.rglob("*") if p.is_file() and b"Marylebone" in p.read_bytes()]
+    assert not [p for p in root.rglob("*") if p.is_file() and _NAME.encode() in p.read_bytes()]
     with bank.ledger.reading() as view:
         left = [one.model for one in view.newest(Filter(types=frozenset({"file_version"})))]
     assert {one.path: one.text for one in left if isinstance(one, FileVersion)} == {
