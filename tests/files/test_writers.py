@@ -275,6 +275,21 @@ def test_a_service_that_ignores_conditional_writes_is_refused(
     assert not MemoryStore.exists(key="k", storage_root=root)
 
 
+def test_an_unreachable_service_is_a_typed_error_of_one_line(
+    s3: S3Server, folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gives the cause, and none of the library's debug output."""
+    monkeypatch.setenv("SATCHEL_HOME", str(folder()))
+    root = s3.bucket()
+    monkeypatch.setenv("AWS_ENDPOINT", "http://127.0.0.1:1")
+    with pytest.raises(
+        TargetError,
+        match=r": object storage error: .*\(Connection refused\)\. Check the address[^\n]*$",
+    ) as caught:
+        MemoryStore.get_or_create(key="k", storage_root=root)
+    assert caught.value.hint == "Check the address, the credentials and the network."
+
+
 def test_a_damaged_remote_store_is_a_typed_error(folder: Folder) -> None:
     """A changed head or pack is reported."""
     root = f"memory://{folder()}"

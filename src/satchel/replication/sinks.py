@@ -24,6 +24,7 @@ from satchel.errors import (
     VerificationError,
     shown_address,
 )
+from satchel.files.remote.objects import service_error
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Entry, Erasure, Status
@@ -643,18 +644,14 @@ class ObjectFiles:
                 for found in some:
                     yield found["path"].rpartition("/")[2]
         except self._error as error:
-            raise self._failed(error) from error
+            raise service_error(error, self.name) from error
 
     def put(self, path: str, data: bytes) -> None:
         """Write an object atomically."""
         try:
             self._obstore.put(self._store, path, data)
         except self._error as error:
-            raise self._failed(error) from error
-
-    def _failed(self, error: Exception) -> TargetError:
-        what = (str(error).splitlines() or ["no reason given"])[0]
-        return TargetError(f"object storage error: {what}", file=self.name)
+            raise service_error(error, self.name) from error
 
 
 def as_jsonl(rows: Sequence[SinkRow]) -> bytes:

@@ -1,6 +1,7 @@
 """Object storage of a remote place: objects by name, with conditional writes."""
 
 import itertools
+import re
 import secrets
 import threading
 from collections.abc import Iterator
@@ -29,6 +30,26 @@ class NotWritten(Exception):  # noqa: N818 - says what is known
 
     The caller must read the object again: it may contain the caller's own write.
     """
+
+
+_CAUSE = re.compile(r'message: "([^"\n]+)"')
+
+
+def service_error(error: Exception, address: str) -> TargetError:
+    """Return a typed error for one of ``obstore``, whose text has many lines."""
+    return TargetError(
+        f"object storage error: {_reason_of(error)}",
+        file=address,
+        hint="Check the address, the credentials and the network.",
+    )
+
+
+def _reason_of(error: Exception) -> str:
+    """Return the first line of an error of ``obstore``, and its innermost cause."""
+    text = str(error)
+    first = text.partition("\n")[0] or "no reason given"
+    causes = _CAUSE.findall(text)
+    return f"{first[:300]} ({causes[-1][:100]})" if causes else first[:300]
 
 
 class Objects(Protocol):
@@ -358,11 +379,7 @@ class ObstoreObjects:
         except FileNotFoundError as error:
             raise TargetError("part of the store is missing", file=self._address) from error
         except (errors.BaseError, OSError, ValueError) as error:
-            raise TargetError(
-                f"the object store does not support this: {str(error)[:300]}",
-                file=self._address,
-                hint="Check the address, the credentials and the network.",
-            ) from error
+            raise service_error(error, self._address) from error
 
     def get(self, name: str) -> TaggedObject | None:
         """See ``Objects``."""
@@ -405,7 +422,7 @@ class ObstoreObjects:
         try:
             self._obstore.put(self._store, self._prefix + name, data, mode=mode)
         except (errors.BaseError, OSError) as error:
-            raise NotWritten(str(error)[:300]) from error
+            raise NotWritten(_reason_of(error)) from error
 
     def put(self, name: str, data: bytes) -> None:
         """See ``Objects``."""
