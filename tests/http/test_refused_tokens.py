@@ -277,6 +277,20 @@ def test_attack_a_token_is_presented_with_an_invalid_proof(
     assert token_case.memories == 2
 
 
+@pytest.mark.parametrize("text", ["%%%", "AAAA", "eHg=", "A" * 90_000, in_base64([1])])
+@pytest.mark.parametrize(("header", "field"), [(TOKEN, "token"), (PROOF, "proof")])
+def test_an_unreadable_token_or_proof_is_named(
+    token_case: TokenCase, header: str, field: str, text: str
+) -> None:
+    """Not only "not JSON", which could be the body."""
+    chain = token_case.chain(Wildcard())
+    request = presented(token_case, over_http(token_case, "remember", text="coffee"), chain)
+    request.headers[header] = text
+    answer = send(token_case, request).json()
+    assert answer["code"] == "input.malformed"
+    assert answer["field"].split("/")[0] == field
+
+
 @INTERFACES
 def test_attack_a_recorded_request_is_replayed(interface: Interface, token_case: TokenCase) -> None:
     """To the same interface, and to the other one."""

@@ -12,7 +12,8 @@ import hmac
 import threading
 import time
 from collections import OrderedDict
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,7 +45,7 @@ from satchel.crypto.token_chain import (
     require_arguments,
     verify_proof,
 )
-from satchel.errors import MalformedError, TokenError
+from satchel.errors import InputError, MalformedError, TokenError
 from satchel.http.guard import is_loopback
 from satchel.http.jobs import JobQueue
 from satchel.http.rate_limits import Principal
@@ -209,11 +210,13 @@ class Gateway:
             MalformedError: If one of them is malformed.
             TokenError: If they are not valid, or the request is a replay.
         """
-        data = _decoded(token, "token", MOST_BYTES)
+        with _errors_in("token"):
+            data = _decoded(token, MOST_BYTES)
         name = blake3(data).hexdigest()
         with self._lock:
             caller = self._holders.get(name)
-        chain = open_chain(data) if caller is None or caller.chain is None else caller.chain
+        with _errors_in("token"):
+            chain = open_chain(data) if caller is None or caller.chain is None else caller.chain
         request = None
         if chain.audience is not None:
             request = self._verified_request(chain, proof, method)
@@ -241,9 +244,10 @@ class Gateway:
                 field=PROOF,
                 hint="See the guide: The HTTP gateway.",
             )
-        value = plain_value(_decoded(proof, "proof", _LONGEST_PROOF))
         action, _ = http_proof_request(method, "", "")
-        return verify_proof(chain, value, self.verifier, now(), action)
+        with _errors_in("proof"):
+            value = plain_value(_decoded(proof, _LONGEST_PROOF))
+            return verify_proof(chain, value, self.verifier, now(), action)
 
     @property
     def has_operator_token(self) -> bool:
@@ -293,10 +297,18 @@ def _stamp(path: Path) -> Stamp | None:
     return None
 
 
-def _decoded(text: str, field: str, most: int) -> bytes:
+@contextmanager
+def _errors_in(field: str) -> Iterator[None]:
+    try:
+        yield
+    except InputError as error:
+        raise error.within(field) from None
+
+
+def _decoded(text: str, most: int) -> bytes:
     if len(text) > 2 * most:
-        raise MalformedError(f"this {field} is too long", field=field)
+        raise MalformedError("too long")
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise MalformedError(f"the {field} is not base64", field=field) from None
+        raise MalformedError("not base64") from None
