@@ -5,6 +5,7 @@ import os
 import subprocess
 import tempfile
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -40,8 +41,13 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run the long tests first, so that no test process is alone with one at the end."""
+    """Leave most cases of large tests to `make prove`, and run the long tests first.
+
+    Otherwise a test process would be alone with a long one at the end.
+    """
+    _mark_other_cases(items)
     usual = float(config.getini("timeout"))
 
     def is_short(item: pytest.Item) -> bool:
@@ -49,6 +55,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return marker is None or marker.args[0] <= usual
 
     items.sort(key=is_short)
+
+
+def _mark_other_cases(items: list[pytest.Item]) -> None:
+    cases = defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        if item.get_closest_marker("in_check"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for found in cases.values():
+        marker = found[0].get_closest_marker("in_check")
+        assert marker is not None
+        spaced = {round(index * len(found) / marker.args[0]) for index in range(marker.args[0])}
+        for index, item in enumerate(found):
+            if index not in spaced:
+                item.add_marker(pytest.mark.prove)
 
 
 @pytest.fixture(autouse=True)

@@ -291,6 +291,7 @@ def _require_doctor_reports(place: str, there: tuple[str, ...]) -> None:
         assert "hierarchical_memory/zed" in checks["agent zed"].detail
 
 
+@pytest.mark.in_check(5)
 @pytest.mark.parametrize("there", _COMBINATIONS, ids="-".join)
 def test_all_interfaces_use_the_same_store_of_an_agent(
     home: Path, tmp_path: Path, there: tuple[str, ...]

@@ -383,6 +383,7 @@ def run_interrupted(
             require_good(machine, last, states, restores=point % 4 == 0)
 
 
+@pytest.mark.in_check(1)
 @pytest.mark.parametrize("what", list(WORKS))
 def test_a_power_cut_or_a_full_disk_leaves_the_last_backup(
     store_folder: Path, tmp_path: Path, what: str

@@ -275,6 +275,7 @@ _ATTACKS: dict[str, Callable[[Store, str], None]] = {
 }
 
 
+@pytest.mark.in_check(19)
 @pytest.mark.parametrize("attack", _ATTACKS)
 def test_attack_a_changed_store_does_not_redirect_a_name(store: Store, attack: str) -> None:
     """A writer to the store gets the result of verifying every bank."""

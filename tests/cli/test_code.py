@@ -181,6 +181,7 @@ def test_ambiguous_calls_are_listed_with_candidates(satchel: Run, tmp_path: Path
     assert "perhaps: 2 of that name" in ran.out
 
 
+@pytest.mark.in_check(6)
 @pytest.mark.parametrize(
     ("words", "status", "code"),
     [

@@ -193,6 +193,7 @@ BAD: list[tuple[list[str], int, str, str | None]] = [
 ]
 
 
+@pytest.mark.in_check(14)
 @pytest.mark.parametrize(
     ("words", "status", "code", "field"),
     BAD,

@@ -299,6 +299,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.in_check(1)
 @pytest.mark.parametrize("label", COMMANDS)
 def test_a_long_command_shows_progress_and_a_clock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program_folder: Path, label: str

@@ -74,6 +74,7 @@ def test_a_token_is_read_from_the_environment(
         assert '"sig"' not in shown.out
 
 
+@pytest.mark.in_check(8)
 @pytest.mark.parametrize(
     "words",
     [

@@ -46,6 +46,7 @@ def test_leaves_and_nodes_have_different_hashes() -> None:
     assert leaf_hash(LEAVES[0] + LEAVES[1]) != node_hash(LEAVES[0], LEAVES[1])
 
 
+@pytest.mark.in_check(47)
 @pytest.mark.parametrize("size", range(140))
 def test_every_root_and_proof_of_every_small_tree_is_valid(size: int) -> None:
     """For all sizes below 140: root, frontier, each audit path, each consistency proof."""

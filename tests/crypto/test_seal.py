@@ -39,14 +39,12 @@ def test_fast_sealing_equals_slow_sealing(entry: Entry) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("trap", range(len(TRAPS)))
-def test_values_that_an_encoder_would_change_are_not_sealed_on_the_fast_path(
-    place: str, trap: int
-) -> None:
+def test_values_that_an_encoder_would_change_are_not_sealed_on_the_fast_path(place: str) -> None:
     """NaN, dates, tuples, subclasses, odd numbers, empty members: the slow path decides."""
-    draft = PLACES[place](TRAPS[trap])
-    record = _sealed_fast(draft)
-    assert record is None or record == _sealed_slowly(draft)
+    for trap in TRAPS:
+        draft = PLACES[place](trap)
+        record = _sealed_fast(draft)
+        assert record is None or record == _sealed_slowly(draft), trap
 
 
 @pytest.mark.parametrize("levels", range(55, 70))
@@ -127,19 +125,19 @@ def test_batch_sealing_equals_sealing_one_by_one(drafts: list[Entry]) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("trap", range(len(TRAPS)))
-def test_values_that_an_encoder_would_change_are_detected_in_a_batch(place: str, trap: int) -> None:
+def test_values_that_an_encoder_would_change_are_detected_in_a_batch(place: str) -> None:
     """NaN, dates, tuples, odd numbers, empty members: as one by one, preceding records included."""
-    drafts = [*_ORDINARY[:12], PLACES[place](TRAPS[trap]), *_ORDINARY[12:]]
-    found = _records_and_error(seal_many(drafts, nonces=_nonces()))
-    expected = _records_and_error(_sealed_one_by_one(drafts))
-    if isinstance(TRAPS[trap], LOOK_PLAIN) and found != expected:
-        plain = [*_ORDINARY[:12], PLACES[place](TRAPS[trap]), *_ORDINARY[12:]]
-        assert [record.value for record in found if isinstance(record, Sealed)] == [
-            record.value for record in seal_many(plain, nonces=_nonces())
-        ]
-        return
-    assert found == expected
+    for trap in TRAPS:
+        drafts = [*_ORDINARY[:12], PLACES[place](trap), *_ORDINARY[12:]]
+        found = _records_and_error(seal_many(drafts, nonces=_nonces()))
+        expected = _records_and_error(_sealed_one_by_one(drafts))
+        if isinstance(trap, LOOK_PLAIN) and found != expected:
+            plain = [*_ORDINARY[:12], PLACES[place](trap), *_ORDINARY[12:]]
+            assert [record.value for record in found if isinstance(record, Sealed)] == [
+                record.value for record in seal_many(plain, nonces=_nonces())
+            ], trap
+        else:
+            assert found == expected, trap
 
 
 def test_ordinary_memories_are_sealed_in_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,6 +92,7 @@ def _write_with_version(store: MemoryStore) -> None:
     store.write_text("old.txt", "1", expected_version=meta.version)
 
 
+@pytest.mark.in_check(9)
 @pytest.mark.parametrize(
     "change",
     [_create_lease, _append_to_lease, _edit_old, _rename_old, _delete_old, _write_with_version],

@@ -145,6 +145,7 @@ def test_addresses_without_a_secret_are_not_masked(address: str) -> None:
         assert shown_text(f"it is {address}, there") == f"it is {address}, there"
 
 
+@pytest.mark.in_check(16)
 @pytest.mark.parametrize("form", [one for one in FORMS if one[0].isalpha() and one[1] != ":"])
 def test_attack_a_command_prints_the_password_of_an_address(
     form: str, own_home: Path, capsys: pytest.CaptureFixture[str]

@@ -61,6 +61,7 @@ def flips(data: bytes, seed: int) -> Iterable[bytes]:
         yield data[:place] + bytes([byte ^ mask]) + data[place + 1 :]
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_flipped_byte_is_refused_or_outside_the_signed_content(
     samples: dict[str, bytes], scratch: Path, trusting: TrustPolicy, name: str

@@ -153,6 +153,7 @@ CASES = [
 ]
 
 
+@pytest.mark.in_check(10)
 @pytest.mark.parametrize("scope", ["disclosure", "full"])
 @pytest.mark.parametrize("case", CASES)
 def test_attack_a_forged_redaction_is_imported(case: str, scope: str, tmp_path: Path) -> None:

@@ -180,6 +180,7 @@ STALLS = {
 }
 
 
+@pytest.mark.in_check(4)
 @pytest.mark.parametrize("stall", STALLS.values(), ids=STALLS)
 def test_attack_500_connections_stall(exposed_server: Server, stall: object) -> None:
     """During that, the operator reads, writes and loads the page within a second."""

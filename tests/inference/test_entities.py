@@ -107,6 +107,7 @@ def test_mentions_are_ordered_spans_of_the_text_without_overlap(words: list[str]
     assert all(end <= start for (_, end), (start, _) in pairwise(ends))
 
 
+@pytest.mark.in_check(4)
 @pytest.mark.parametrize(
     "text",
     [

@@ -42,6 +42,7 @@ def test_every_edit_at_rest_is_rejected_on_read(attack: type, make: type[_Adapte
     assert verdict(attack().run(adapter), adapter) == "REJECTED"
 
 
+@pytest.mark.in_check(1)
 @pytest.mark.timeout(3600)
 @_LONG
 def test_every_sequence_of_two_moves_is_detected(

@@ -85,6 +85,7 @@ def _edit(sql: str, identity: str) -> None:
         connection.close()
 
 
+@pytest.mark.in_check(42)
 @pytest.mark.usefixtures("eager_verification")
 @pytest.mark.parametrize("read", READING)
 @pytest.mark.parametrize("edit", HIDING)
@@ -194,6 +195,7 @@ def test_legitimate_changes_pass_verification(
         assert len(links(bank, wanted).things) == 1
 
 
+@pytest.mark.in_check(3)
 @pytest.mark.parametrize("edit", HIDING)
 def test_an_edit_beyond_the_first_page_is_refused_when_its_page_is_listed(
     edit: str,
@@ -339,6 +341,7 @@ def test_a_column_not_verified_for_the_start_of_a_block_is_not_trusted_later(
         VerifiedColumns("b", tmp_path / "c").require(bank, frozenset({"kind"}), 1)
 
 
+@pytest.mark.in_check(8)
 @pytest.mark.parametrize("name", ["user", "kind"])
 @pytest.mark.parametrize("at", [0, 255, 256, 4095, 4096, 8191, 8192, 9099])
 def test_an_edit_is_detected_at_every_position_of_a_block(

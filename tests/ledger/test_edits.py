@@ -173,6 +173,7 @@ def test_doctor_notes_files_with_missing_bytes(settings: Settings) -> None:
     assert "the bytes of 1 files are not in the store" in note.detail
 
 
+@pytest.mark.in_check(1)
 @pytest.mark.parametrize(("worth_remembering", "large"), REMEMBERING)
 def test_every_single_edit_of_rows_and_links_is_detected_in_sqlite(
     worth_remembering: int, large: int, monkeypatch: pytest.MonkeyPatch

@@ -165,6 +165,7 @@ FAULTS = [
 """What each does at all: the others never fail."""
 
 
+@pytest.mark.in_check(14)
 @pytest.mark.parametrize(("work", "act", "error"), FAULTS)
 def test_any_failure_is_reported_and_nothing_is_lost(
     tmp_path: Path, work: str, act: str, error: int

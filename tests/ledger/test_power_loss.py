@@ -128,6 +128,7 @@ def test_a_power_loss_loses_no_acknowledged_append(tmp_path: Path) -> None:
     lose_power(tmp_path, range(20))
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.parametrize("synchronous", ["off", "normal"])
 def test_the_simulated_disk_loses_writes_that_were_not_synced(
     tmp_path: Path, synchronous: str

@@ -90,6 +90,7 @@ _DERIVED = [
 ]
 
 
+@pytest.mark.in_check(5)
 @pytest.mark.parametrize(("edit", "flaw"), _DERIVED)
 def test_repair_rebuilds_derived_data(bank: Bank, edit: str, flaw: Flaw) -> None:
     """Fault: edited columns, indexes and nodes are found and rebuilt."""

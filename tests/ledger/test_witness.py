@@ -225,6 +225,7 @@ def test_a_torn_first_line_counts_as_no_head(witness: Witness) -> None:
     assert heads_file(witness).read_bytes() == line
 
 
+@pytest.mark.in_check(3)
 @pytest.mark.parametrize(
     "change",
     [

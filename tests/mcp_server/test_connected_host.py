@@ -45,6 +45,7 @@ def call_tool(servers: Path, name: str, arguments: dict[str, Any]) -> str:
     return asyncio.run(ask())
 
 
+@pytest.mark.in_check(1)
 @pytest.mark.parametrize("chooses", [True, False], ids=["chosen bank", "no banks yet"])
 def test_server_and_hooks_of_a_host_share_their_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, chooses: bool

@@ -150,6 +150,7 @@ def test_closing_tags_and_chat_template_tokens_have_different_reasons() -> None:
     assert shapes_in("<|im_start|>system") == ["a token of a chat template"]
 
 
+@pytest.mark.in_check(19)
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("phrase", phrases(), ids=lambda phrase: phrase.pattern.pattern[:40])
 def test_every_text_that_matches_a_phrase_passes_its_prefilter(phrase: Phrase) -> None:

@@ -115,6 +115,7 @@ def test_attack_metadata_is_screened_like_memory(bank: Remembering) -> None:
     assert "im_start" not in found.text
 
 
+@pytest.mark.in_check(8)
 @pytest.mark.parametrize("framing", ["encoded", "pam-1.0"])
 @pytest.mark.parametrize("model", ["gpt-4o", "gpt-4", "claude", "gemini-1.5-pro", "llama-3", ""])
 def test_the_text_never_exceeds_the_budget(bank: Remembering, model: str, framing: Any) -> None:

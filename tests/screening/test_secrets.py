@@ -473,6 +473,7 @@ def _steps(act: Callable[[], object]) -> int:
     return count
 
 
+@pytest.mark.in_check(9)
 @pytest.mark.parametrize("part", _REPEATED, ids=lambda part: repr(part)[-24:])
 def test_attack_half_a_mebibyte_of_a_repeated_pattern_is_scanned(part: str) -> None:
     """With a quadratic expression among the rules this test would time out."""

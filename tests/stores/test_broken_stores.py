@@ -383,6 +383,7 @@ def _pairs() -> Iterator[Any]:
             yield pytest.param(promise, make, id=f"{promise}-{number}")
 
 
+@pytest.mark.in_check(56)
 @pytest.mark.parametrize(("promise", "make"), [*_pairs()])
 def test_every_check_fails_for_a_store_that_breaks_it(
     promise: str, make: _Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -391,6 +392,7 @@ def test_every_check_fails_for_a_store_that_breaks_it(
     assert _outcome(promise, make(tmp_path), monkeypatch, _THOROUGH) == "broken"
 
 
+@pytest.mark.in_check(22)
 @pytest.mark.parametrize("promise", sorted(_SABOTEURS))
 def test_every_check_passes_for_a_correct_store_behind_the_same_wrapper(
     promise: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

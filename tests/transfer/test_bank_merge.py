@@ -390,6 +390,7 @@ def _fail_after(bank: str, appends: int, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Ledger, "append", failing)
 
 
+@pytest.mark.in_check(12)
 @pytest.mark.parametrize("which", ["current", "all"])
 @pytest.mark.parametrize("at", range(9))
 def test_an_interrupted_copy_is_invisible_and_resumed(

@@ -68,6 +68,7 @@ def _through(
     yield from back(path, name, into).accounts
 
 
+@pytest.mark.in_check(7)
 @pytest.mark.parametrize(("first", "second"), _RING)
 def test_the_losses_of_two_formats_are_in_their_receipts(
     first: str, second: str, tmp_path: Path
@@ -82,6 +83,7 @@ def test_the_losses_of_two_formats_are_in_their_receipts(
     assert unlisted(held("start"), held("end"), told) == []
 
 
+@pytest.mark.in_check(7)
 @pytest.mark.parametrize(("first", "second"), _RING)
 def test_a_bank_round_trips_with_sidecars(first: str, second: str, tmp_path: Path) -> None:
     """Every record comes back under its ID, and no receipt lists a loss."""
@@ -120,6 +122,7 @@ _WITHOUT_TEXT = (
 )
 
 
+@pytest.mark.in_check(7)
 @pytest.mark.parametrize("name", WRITABLE)
 def test_memories_without_text_are_imported_or_listed_as_losses(name: str, tmp_path: Path) -> None:
     """A file written by Satchel is never refused for a memory without text."""
@@ -223,6 +226,7 @@ def _unlisted_differences(sample: Path, names: Iterable[str], folder: Path) -> d
     return problems
 
 
+@pytest.mark.in_check(15)
 @pytest.mark.shared
 @pytest.mark.parametrize(("turn", "sample"), [*enumerate(_SAMPLES)], ids=_SAMPLES)
 def test_a_sample_round_trips_as_its_receipts_say(
@@ -253,6 +257,7 @@ def _losses(found: Iterable[FieldLoss]) -> list[tuple[str, int, str]]:
     return sorted((one.field, one.count, one.reason) for one in found)
 
 
+@pytest.mark.in_check(7)
 @pytest.mark.parametrize("name", WRITABLE)
 def test_a_dry_run_predicts_the_receipt(name: str, tmp_path: Path) -> None:
     """Field by field, with the numbers and the reasons; nothing is written."""
@@ -277,6 +282,7 @@ _ANY = st.lists(
 )
 
 
+@pytest.mark.in_check(7)
 @pytest.mark.parametrize("name", WRITABLE)
 @settings(max_examples=8)
 @given(drafts=_ANY)

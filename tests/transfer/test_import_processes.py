@@ -58,6 +58,7 @@ def _samples() -> list[Path]:
     return [path for path in found if path.is_file()]
 
 
+@pytest.mark.in_check(6)
 @pytest.mark.parametrize("path", _samples(), ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_a_file_read_by_a_separate_process_gives_the_same_import(
     path: Path, request: pytest.FixtureRequest

@@ -67,6 +67,7 @@ def test_a_bank_with_redacted_memories_exports_to_every_format(
     assert imported.banks
 
 
+@pytest.mark.in_check(7)
 @pytest.mark.parametrize("name", [name for name in WRITABLE if not is_own(name)])
 def test_fail_on_loss_reports_the_redaction(name: str, bank: str, tmp_path: Path) -> None:
     """A dry run names it; accepted, the export succeeds."""
@@ -77,6 +78,7 @@ def test_fail_on_loss_reports_the_redaction(name: str, bank: str, tmp_path: Path
     assert out(bank, path, name, fail_on_loss=True, accept_loss=("all",)).entries
 
 
+@pytest.mark.in_check(7)
 @pytest.mark.parametrize("name", WRITABLE)
 def test_a_bank_with_redacted_memories_exports_with_a_sidecar(
     name: str, bank: str, tmp_path: Path
@@ -93,6 +95,7 @@ def test_a_bank_with_redacted_memories_exports_with_a_sidecar(
     assert "q02 plain happening" in texts
 
 
+@pytest.mark.in_check(7)
 @pytest.mark.parametrize("name", WRITABLE)
 def test_a_sealed_file_with_redacted_memories_is_converted_to_every_format(
     name: str, bank: str, tmp_path: Path
