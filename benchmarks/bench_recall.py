@@ -65,6 +65,7 @@ TALKS = [(COLD, 20, 8.0), (MANY, 20, 15.0), (200, 400, 15.0)]
 """Turns, words of each, and the bound on the median in milliseconds of processor time."""
 
 
+@pytest.mark.prove
 def test_memories_are_recalled_warm_and_cold(tmp_path: Path, own_home: Path) -> None:
     """The work of the benchmarks below, once, on a small input."""
     store = SqliteStore(tmp_path / "a.db")

@@ -25,6 +25,11 @@ PAGES = [
     *sorted((ROOT / "docs" / "guides").glob("*.md")),
     *sorted((ROOT / "docs" / "python").glob("*.md")),
 ]
+IN_PROVE = {
+    *TUTORIALS,  # all in one home is a test of `make check`
+    *(ROOT / "docs" / "guides" / name for name in ("measuring.md", "moving-a-store.md")),
+    *(ROOT / "docs" / "python" / name for name in ("fastapi.md", "testing.md")),
+}
 BLOCK = re.compile(
     r"^( *)```(?:(console|python)|([a-z]+) title=\"([^\"]+)\")\n(.*?)^ *```$",
     re.MULTILINE | re.DOTALL,
@@ -92,7 +97,7 @@ def fork_server() -> Iterator["subprocess.Popen[str]"]:
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=[pytest.mark.prove] if page in TUTORIALS else []) for page in PAGES],
+    [pytest.param(page, marks=[pytest.mark.prove] if page in IN_PROVE else []) for page in PAGES],
     ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
 def test_the_examples_of_a_page_work_in_the_order_they_stand(

@@ -22,7 +22,7 @@ TALK = [
         ("assistant", "I book the train."),
     )
 ]
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
 
 
 def installed_browser() -> str | None:

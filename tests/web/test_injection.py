@@ -228,24 +228,27 @@ def test_memory_files_work_with_any_name_of_a_bank(
         tab.errors.clear()  # the browser logs the 422
 
 
-def test_all_views_of_a_bank_work_with_any_name(tab: BrowserTab, owner_client: TestClient) -> None:
+@pytest.mark.in_check(2)
+@pytest.mark.parametrize("name", ODD)
+def test_all_views_of_a_bank_work_with_any_name(
+    tab: BrowserTab, owner_client: TestClient, name: str
+) -> None:
     """By ID, and by name in the address; an import goes into that bank."""
     mem0 = '{"results": [{"id": "1", "memory": "Ada drinks tea"}]}'
-    for name in ODD:
-        bank = _create_bank(owner_client, name)
-        more = ("/graph", "/log", "/compare", "/tokens", "/owners")
-        for part in ("", "/sessions", "/import", "/export", "/quarantine", *more):
-            page = tab.go(f"b/{bank}{part}")
-            wait_for_view(page)
-            assert page.get_by_role("alert").count() == 0, (name, part)
-            assert page.locator("h1").inner_text() == name
-        page = tab.go(f"b/{bank}/import")
-        page.locator(".drop input").set_input_files(
-            {"name": "m.mem0.json", "mimeType": "application/json", "buffer": mem0.encode()}
-        )
-        page.get_by_role("button", name="Import", exact=True).click()
-        page.get_by_role("heading", name="Done").wait_for()
-        assert owner_client.get(f"/v1/banks/{bank}").json()["memories"] == 1
+    bank = _create_bank(owner_client, name)
+    more = ("/graph", "/log", "/compare", "/tokens", "/owners")
+    for part in ("", "/sessions", "/import", "/export", "/quarantine", *more):
+        page = tab.go(f"b/{bank}{part}")
+        wait_for_view(page)
+        assert page.get_by_role("alert").count() == 0, part
+        assert page.locator("h1").inner_text() == name
+    page = tab.go(f"b/{bank}/import")
+    page.locator(".drop input").set_input_files(
+        {"name": "m.mem0.json", "mimeType": "application/json", "buffer": mem0.encode()}
+    )
+    page.get_by_role("button", name="Import", exact=True).click()
+    page.get_by_role("heading", name="Done").wait_for()
+    assert owner_client.get(f"/v1/banks/{bank}").json()["memories"] == 1
 
 
 def test_attack_an_address_of_the_page_requests_other_routes(
@@ -280,26 +283,29 @@ def test_attack_an_address_of_the_page_requests_other_routes(
     tab.errors.clear()  # the browser logs what is missing
 
 
+@pytest.mark.in_check(2)
+@pytest.mark.parametrize(
+    "name", ["constructor", "toString", "hasOwnProperty", "__proto__", "nothing"]
+)
 def test_names_of_javascript_properties_are_not_views(
-    tab: BrowserTab, owner_client: TestClient
+    tab: BrowserTab, owner_client: TestClient, name: str
 ) -> None:
     """As a view, a bank, a page, or an ID."""
     bank = create_sample_bank(owner_client)
-    for name in ("constructor", "__proto__", "toString", "hasOwnProperty", "nothing"):
-        for where in (name, f"b/{bank}/{name}", f"b/{bank}/{name}/{name}"):
-            page = tab.go(where)
-            page.get_by_text("Page not found").wait_for()
-            assert "[object" not in page.locator("main").inner_text(), where
-        for where in (
-            f"b/{name}",
-            f"b/{bank}/e/{name}",
-            f"b/{bank}/sessions/{name}",
-            f"receipts/{name}",
-        ):
-            page = tab.go(where)
-            _wait_for_view(page)
-            assert "is not a function" not in page.locator("main").inner_text(), where
-            assert "[object" not in page.locator("main").inner_text(), where
+    for where in (name, f"b/{bank}/{name}", f"b/{bank}/{name}/{name}"):
+        page = tab.go(where)
+        page.get_by_text("Page not found").wait_for()
+        assert "[object" not in page.locator("main").inner_text(), where
+    for where in (
+        f"b/{name}",
+        f"b/{bank}/e/{name}",
+        f"b/{bank}/sessions/{name}",
+        f"receipts/{name}",
+    ):
+        page = tab.go(where)
+        _wait_for_view(page)
+        assert "is not a function" not in page.locator("main").inner_text(), where
+        assert "[object" not in page.locator("main").inner_text(), where
     assert all("Failed to load resource" in one for one in tab.errors), tab.errors
     tab.errors.clear()
 

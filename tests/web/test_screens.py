@@ -170,28 +170,29 @@ def _moved(found: dict[str, list[float]], wanted: dict[str, list[float]]) -> lis
     return wrong
 
 
+@pytest.mark.in_check(1)
+@pytest.mark.parametrize("width", WIDTHS)
 def test_main_views_look_as_their_reference_images(
-    views: tuple[Any, str, dict[str, str]],
+    views: tuple[Any, str, dict[str, str]], width: int
 ) -> None:
     """Each view by its grid and its landmarks; a landmark near the fold may be on either side."""
     browser, address, places = views
     measuring, wrong = browser.new_page(), dict[str, Any]()
-    for width, height in WIDTHS.items():
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, reduced_motion="reduce", locale="en-GB"
-        )
-        context.set_default_timeout(60_000)
-        tab = BrowserTab(context.new_page(), address)
-        for name, where in places.items():
-            tab.go(where)
-            _prepare(tab.page, name)
-            for theme in THEMES:
-                tab.page.emulate_media(color_scheme=theme)
-                found = _compared(tab.page, measuring, SCREENS / f"{name}-{width}-{theme}.png")
-                if found:
-                    wrong[f"{name}, {width}, {theme}"] = found
-        assert tab.errors == []
-        context.close()
+    context = browser.new_context(
+        viewport={"width": width, "height": WIDTHS[width]}, reduced_motion="reduce", locale="en-GB"
+    )
+    context.set_default_timeout(60_000)
+    tab = BrowserTab(context.new_page(), address)
+    for name, where in places.items():
+        tab.go(where)
+        _prepare(tab.page, name)
+        for theme in THEMES:
+            tab.page.emulate_media(color_scheme=theme)
+            found = _compared(tab.page, measuring, SCREENS / f"{name}-{width}-{theme}.png")
+            if found:
+                wrong[f"{name}, {theme}"] = found
+    assert tab.errors == []
+    context.close()
     measuring.close()
     assert wrong == {}
 
@@ -274,6 +275,7 @@ def _above_the_fold(
     )
 
 
+@pytest.mark.prove
 def test_another_font_passes_and_what_is_broken_does_not(
     views: tuple[Any, str, dict[str, str]],
 ) -> None:
