@@ -475,7 +475,7 @@ def test_concurrent_get_or_create_raises_no_error(root_of: RootOf, folder: Folde
     """One call creates the store with its rules, and the others open it."""
     for kind in ("folder", "memory", "sqlite", "s3"):
         root = root_of(kind, folder())
-        for number in range(3 if kind == "s3" else 10):
+        for number in range(2 if kind == "s3" else 4):
             barrier, problems = threading.Barrier(6), list[str]()
 
             def begin(key: str = f"k{number}", root: str = root) -> None:
