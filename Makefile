@@ -67,8 +67,8 @@ IN_MEMORY := unshare -m sh -c 'mount -t tmpfs -o mode=755 tmpfs "$$TMPDIR" && ex
 CAN := $(shell awk '/MemAvailable/ {exit $$2 < 4000000}' /proc/meminfo 2>/dev/null && \
 	TMPDIR=/mnt $(IN_MEMORY) true 2>/dev/null && echo yes)
 
-# Concurrent test processes: with three, two cores have work while a test waits.
-WORKERS ?= 3
+# Concurrent test processes: with four, two cores have work while tests wait.
+WORKERS ?= 4
 
 test: .venv/.dev
 	export TMPDIR=$$(mktemp -d) && trap 'rm -rf "$$TMPDIR"' EXIT && \

@@ -97,6 +97,7 @@ def _import_agent(source: Path, home: Path, *more: str) -> Ran:
     return satchel("amplihack", "import", "--agent", "agent", "--input", source, *more, home=home)
 
 
+@pytest.mark.prove
 def test_an_agent_is_imported_and_exported(tmp_path: Path) -> None:
     """The work of the measurements below, once, on a small input."""
     source, home = write_agent(tmp_path / "in.json", 40), tmp_path / "home"

@@ -46,6 +46,7 @@ def server() -> Iterator[str]:
         yield found.get_uri()
 
 
+@pytest.mark.prove
 def test_a_bank_is_found_by_its_name_in_every_store(tmp_path: Path, server: str) -> None:
     """The work of the measurements below, once, on a small input."""
     found = _measure(tmp_path, server, FEW, 3 * FEW)

@@ -27,6 +27,7 @@ P99_BOUND = 15.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.prove
 def test_requests_are_answered_and_their_cost_is_measured(own_home: Path) -> None:
     """The work of the benchmarks below, once, on a small input."""
     del own_home

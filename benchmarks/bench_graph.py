@@ -51,6 +51,7 @@ def server() -> Iterator[str]:
         yield found.get_uri()
 
 
+@pytest.mark.prove
 def test_every_store_loads_a_graph_and_reaches_the_same_nodes(tmp_path: Path, server: str) -> None:
     """The work of the measurements below, once, on a small input."""
     found = _measure(tmp_path, server, FEW, "few")

@@ -28,6 +28,7 @@ BUDGET, GROUP, QUESTIONS = 4096, 5000, 8
 BESIDE, GROWTH = 3.0, 5.0
 
 
+@pytest.mark.prove
 def test_a_bank_is_rehydrated(tmp_path: Path) -> None:
     """The work of the benchmarks below, once, on a small input."""
     with _filled(tmp_path / "a.db", FEW).reading() as view:

@@ -17,7 +17,7 @@ from satchel.artifact.verification import TrustPolicy
 from satchel.crypto.keys import SigningKey
 
 settings.register_profile("dev", max_examples=50, deadline=None)
-settings.register_profile("ci", max_examples=15, deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("ci", max_examples=8, deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("prove", max_examples=200, deadline=None, print_blob=True)
 settings.register_profile("night", max_examples=5000, deadline=None, stateful_step_count=100)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))

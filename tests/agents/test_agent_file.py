@@ -101,6 +101,7 @@ def is_refused_or_preserved(
     return about or any(mark in text for mark in marks) or other in (True, None, [], {})
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.parametrize(
     "every", [False, pytest.param(True, marks=[pytest.mark.prove, pytest.mark.timeout(1200)])]
 )

@@ -62,6 +62,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.in_check(1)
 @pytest.mark.parametrize("name", ["syn.agent.json", "syn.agent.json.gz", "syn.pam"])
 def test_a_copy_is_complete_and_the_original_is_unchanged(tmp_path: Path, name: str) -> None:
     """Memory, conversations, files and settings; the source's log does not grow."""

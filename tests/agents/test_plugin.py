@@ -299,6 +299,7 @@ def transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+@pytest.mark.in_check(1)
 @pytest.mark.parametrize("host", HOSTS)
 def test_hooks_store_findings_and_provide_them_to_the_next_session(
     own_home: Path, transcript: Path, host: str

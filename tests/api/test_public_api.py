@@ -117,6 +117,7 @@ def test_pyright_sees_every_keyword_and_every_attribute(consumer: Path) -> None:
     assert _pyright(consumer) == []
 
 
+@pytest.mark.prove
 def test_pyright_reports_a_wrong_keyword(consumer: Path) -> None:
     """Without the comments that expect the errors."""
     for name in ("plain.py", "awaited.py"):

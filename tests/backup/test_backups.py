@@ -51,6 +51,7 @@ KINDS = ("sqlite", "ladybug", "postgresql")
 # -- there and back --------------------------------------------------------------------------------
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_backup_is_restored_into_any_kind_of_store(
     here: Settings, where: str, new_address: Callable[[str], str], kind: str

@@ -336,6 +336,7 @@ def other_store(any_store: str, request: pytest.FixtureRequest, tmp_path: Path) 
         yield f"{tmp_path}/other.db"
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.usefixtures("any_store")
 def test_keys_are_rotated_retired_and_revoked_on_any_store(satchel: Run, tmp_path: Path) -> None:
     """Tokens of a rotated key stay valid, those of a revoked one do not."""
@@ -364,6 +365,7 @@ def test_hand_over_records_a_rotation_on_any_store(satchel: Run, other_store: st
     assert satchel("--store", other_store, "bank", "rename", "away", "x").status == 0
 
 
+@pytest.mark.in_check(2)
 def test_rolled_back_and_forked_stores_are_refused_on_any_store(
     satchel: Run, any_store: str, other_store: str, tmp_path: Path
 ) -> None:

@@ -83,6 +83,7 @@ def test_each_command_is_on_one_panel_of_the_first_screen() -> None:
     assert sorted(shown) == sorted({words.split()[0] for words in index()})
 
 
+@pytest.mark.in_check(78)
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_command_has_help_with_an_example_and_json(
     satchel: Run, words: tuple[str, ...]
@@ -338,6 +339,7 @@ def prepared_arguments(
     return [replacements.get(word, word) for word in arguments_of(words, sealed, mem0)]
 
 
+@pytest.mark.in_check(78)
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_json_output_is_one_value_on_stdout(
     satchel: Run,
@@ -442,6 +444,7 @@ ADDS_VECTORS = {"recall"}
 """Adds missing vectors, which are derived, and changes nothing else."""
 
 
+@pytest.mark.in_check(40)
 @pytest.mark.parametrize(
     "words",
     [

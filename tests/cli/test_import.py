@@ -260,6 +260,7 @@ def test_an_import_killed_between_commits_resumes_with_the_same_memories(
     assert _texts("b") == [f"memory {n}" for n in range(count)]
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(("count", "group"), _SIZES)
 def test_an_import_killed_before_its_only_commit_stores_nothing(
     satchel: Run, tmp_path: Path, count: int, group: int

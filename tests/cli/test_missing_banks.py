@@ -70,6 +70,7 @@ def _bank_with_memory(satchel: Run) -> str:
     return str(bank["id"])
 
 
+@pytest.mark.in_check(9)
 @pytest.mark.parametrize("command", [*READING, *WRITING], ids=" ".join)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_commands_refuse_a_store_that_lost_its_banks(
@@ -101,6 +102,7 @@ OTHER_COMMANDS = (
 )
 
 
+@pytest.mark.in_check(7)
 @pytest.mark.parametrize("command", OTHER_COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("loss", ["gone", "fresh"])
 def test_other_commands_do_not_treat_a_lost_store_as_a_new_one(

@@ -17,6 +17,7 @@ def _key(satchel: Run, name: str, *elsewhere: str) -> str:
     return str(satchel(*elsewhere, "key", "export", name).json["key"])
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.usefixtures("any_store")
 def test_two_of_three_owners_decide_on_any_store(satchel: Run) -> None:
     """One owner alone is refused with a hint; two keys of this machine suffice."""

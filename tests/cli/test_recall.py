@@ -191,6 +191,7 @@ UNUSED = {
 """Modules that these commands do not use, and that take long to import."""
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.usefixtures("bank")
 @pytest.mark.parametrize(
     ("words", "unused"),

@@ -40,6 +40,7 @@ def test_completion_prints_a_shell_script(process: Start) -> None:
     assert b"satchel" in out
 
 
+@pytest.mark.in_check(1)
 @pytest.mark.parametrize("words", [["formats"], ["formats", "--json"], ["doctor"]], ids=" ".join)
 def test_a_closed_pipe_is_not_an_error(process: Start, words: list[str]) -> None:
     """As with `| head -0`: neither a traceback nor a message at exit."""

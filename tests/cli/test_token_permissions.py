@@ -174,6 +174,7 @@ def test_a_token_to_redact_is_refused_by_every_other_command(
     assert sorted(each.name for each in (tmp_path / "work").iterdir()) == sorted([*FILES, "synced"])
 
 
+@pytest.mark.in_check(1)
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("bank", [None, OWN, OTHER])
 def test_a_token_for_other_memories_reveals_nothing_in_any_command(

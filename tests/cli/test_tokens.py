@@ -288,6 +288,7 @@ def test_the_team_example_runs(tmp_path: Path) -> None:
     assert list(tmp_path.glob("out*")) == []
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.usefixtures("any_store")
 def test_a_token_has_the_same_scope_on_any_store(satchel: Run, tmp_path: Path) -> None:
     """List, recall, remember, stats, export and revocation."""

@@ -56,6 +56,7 @@ def test_attack_deeply_nested_python_is_reported(bank: Coded, tmp_path: Path, so
     assert bank.names() == ["function ok"]
 
 
+@pytest.mark.in_check(20)
 @pytest.mark.parametrize("language", sorted(set(NAMES) - {"python"}))
 @pytest.mark.parametrize("source", ["(", "{", "[", "f(", "a.", "class A{", "!", "x?", "<A>", "/*"])
 def test_attack_deeply_nested_code_of_other_languages_is_read(

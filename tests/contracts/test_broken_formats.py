@@ -311,6 +311,7 @@ def test_each_test_of_formats_has_a_broken_format() -> None:
     assert set(suite.__all__) >= set(_BROKEN)
 
 
+@pytest.mark.in_check(13)
 @pytest.mark.parametrize(
     ("test_name", "broken"),
     [(name, one) for name, several in _BROKEN.items() for one in several],

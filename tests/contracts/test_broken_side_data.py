@@ -413,6 +413,7 @@ def test_each_test_of_side_data_has_a_broken_store() -> None:
     assert all(_BROKEN.values())
 
 
+@pytest.mark.in_check(5)
 @pytest.mark.parametrize("test_name", sorted(_BROKEN))
 def test_a_wrapped_store_passes_the_suite(test_name: str) -> None:
     """So the wrapper does not cause the failures."""

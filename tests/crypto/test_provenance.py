@@ -124,6 +124,7 @@ def test_a_diamond_and_a_missing_parent_are_not_cycles(lineage: Lineage) -> None
     assert lineage.cycle() is None
 
 
+@pytest.mark.prove
 def test_a_hundred_thousand_generations_are_checked_without_recursion(lineage: Lineage) -> None:
     """Deep lineage does not exhaust the stack, and each edge is visited once."""
     count = 100_000

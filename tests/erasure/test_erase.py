@@ -81,6 +81,7 @@ def extents_with(store: Store, text: str) -> list[str]:
 # -- selection ------------------------------------------------------------------------------------
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.usefixtures("any_store")
 def test_erase_leaves_no_bytes_of_a_person_in_any_store() -> None:
     """All versions of every type; other people's memories stay, and the log stays valid."""

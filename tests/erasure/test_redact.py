@@ -486,6 +486,7 @@ def _redacted_text(name: str, wanted: str) -> str:
     return str(model.text)
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.usefixtures("any_store")
 def test_redacted_memories_are_imported_as_redacted(
     exported_files: tuple[Path, Path, str], tmp_path: Path

@@ -63,6 +63,7 @@ def test_a_deleted_file_can_be_erased(folder: Folder) -> None:
         assert store.read_text("b.md") == "b"
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.parametrize("scheme", ["memory", "sqlite", "s3", "folder"])
 def test_erase_leaves_no_bytes_in_the_remote_location(
     folder: Folder, scheme: str, root_of: Callable[[str, Path], str]

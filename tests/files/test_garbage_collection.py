@@ -46,6 +46,7 @@ def _make_store(root: str, times: int = 12, **policy: bool) -> None:
             store.save()
 
 
+@pytest.mark.in_check(2)
 def test_old_packs_are_removed_after_a_grace_period(root: str) -> None:
     """They wait first; reads, writes and checks work in the meantime."""
     _make_store(root)
@@ -66,6 +67,7 @@ def test_old_packs_are_removed_after_a_grace_period(root: str) -> None:
         assert after.verify_audit().ok
 
 
+@pytest.mark.in_check(2)
 def test_collect_preserves_the_texts_of_versions(root: str) -> None:
     """Whatever packs they are in."""
     _make_store(root, keep_versions=True)

@@ -118,6 +118,7 @@ def test_one_of_two_equal_changes_is_saved(
     assert len(saved) == (1 if path == "lease" else 2)
 
 
+@pytest.mark.in_check(2)
 def test_a_counter_loses_no_increment(writers: Writers) -> None:
     """A refused writer reads again; every saved increment counts."""
     with writers.open() as store:
@@ -314,6 +315,7 @@ def flaky_location(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     _FlakyObjects.plan, _FlakyObjects.answers = (), True
 
 
+@pytest.mark.in_check(4)
 @pytest.mark.parametrize("outcome", ["lost answer", "lost request"])
 @pytest.mark.parametrize("others", [0, 1, 40])
 @pytest.mark.parametrize("more", [False, True])
@@ -434,6 +436,7 @@ def _increment(writers: Writers, times: int) -> int:
     return done
 
 
+@pytest.mark.in_check(2)
 def test_concurrent_increments_are_counted_exactly(writers: Writers) -> None:
     """Successful saves of several threads equal the counter and the audit."""
     with ThreadPoolExecutor(4) as threads:
@@ -507,6 +510,7 @@ def frequent_thread_switches() -> Iterator[None]:
     sys.setswitchinterval(usual)
 
 
+@pytest.mark.in_check(1)
 @pytest.mark.usefixtures("frequent_thread_switches")
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "s3"])
 def test_one_of_several_concurrent_object_creations_succeeds(

@@ -46,6 +46,7 @@ def _run_concurrently(jobs: list[Callable[[], object]]) -> list[object]:
         return list(threads.map(outcome, jobs))
 
 
+@pytest.mark.in_check(2)
 def test_each_of_twenty_writers_is_saved_or_refused(root: str) -> None:
     """Read, add, write with the hash that was read, save."""
     MemoryStore.create(key="k", storage_root=root).close()
@@ -167,6 +168,7 @@ def test_editing_an_unread_file_records_its_former_hash(root: str) -> None:
 
 
 # Not a folder: it has no packs.
+@pytest.mark.in_check(2)
 @pytest.mark.parametrize("root", ["memory", "sqlite", "s3"], indirect=True)
 def test_many_saves_result_in_few_objects(root: str) -> None:
     """No data is lost, and the audit chain verifies."""

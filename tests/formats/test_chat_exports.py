@@ -342,6 +342,7 @@ def _zip_with_password() -> bytes:
     return bytes(data)
 
 
+@pytest.mark.in_check(3)
 @pytest.mark.parametrize(
     ("attack", "refusal"),
     [

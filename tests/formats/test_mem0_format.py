@@ -273,6 +273,7 @@ def test_the_fast_path_of_a_row_equals_the_slow_path(row: dict[str, Any]) -> Non
     assert short is None or short == mem0._any_entry(row)
 
 
+@pytest.mark.prove
 @settings(max_examples=300)
 @given(st.lists(_ROW, min_size=8, max_size=30))
 @example([{"id": str(n), "memory": "tea", "metadata": {"a": n / 4}} for n in range(12)])

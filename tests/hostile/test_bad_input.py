@@ -92,6 +92,7 @@ def test_deep_nesting_in_a_foreign_file_is_refused_with_its_line(
         assert problem["field"].startswith("metadata/")
 
 
+@pytest.mark.in_check(32)
 @pytest.mark.parametrize("depth", [65, 480, 950, DEEP])
 @pytest.mark.parametrize("kind", NESTED)
 @pytest.mark.parametrize("name", TEXT)
@@ -152,6 +153,7 @@ def test_invalid_json_in_a_foreign_file_is_refused_with_its_line(
     assert word in problem["message"]
 
 
+@pytest.mark.in_check(28)
 @pytest.mark.parametrize("kind", NOT_JSON | NOT_CANONICAL)
 @pytest.mark.parametrize("name", TEXT)
 @pytest.mark.parametrize("where", ["statement", "record"])
@@ -359,6 +361,7 @@ def test_cbor_values_without_a_json_form_are_refused(
     refused(samples["pam.cbor"].replace(b"later\x81\x01", b"later\x81" + odd))
 
 
+@pytest.mark.in_check(10)
 @pytest.mark.parametrize("statement", [None, 5, [], {}, {"format": "satchel/2"}, "x"], ids=str)
 @pytest.mark.parametrize("signatures", [None, {}, [5], [{}], [{"key": 1, "sig": 2}]], ids=str)
 def test_a_header_of_another_shape_is_refused(

@@ -90,6 +90,7 @@ def test_24_values_of_every_byte_are_refused_or_outside_the_signed_content(
         assert_detected(scratch, samples[name], flips(samples[name], seed), trusting, deep=deep)
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_truncated_file_is_refused_at_every_length(
     samples: dict[str, bytes], scratch: Path, trusting: TrustPolicy, name: str

@@ -178,6 +178,7 @@ def undetected(
     return missed
 
 
+@pytest.mark.in_check(1)
 @pytest.mark.parametrize("encoding", Encoding)
 def test_every_edit_is_detected(
     value: Value, scratch: Path, trusting: TrustPolicy, encoding: Encoding

@@ -285,6 +285,7 @@ def test_a_redaction_of_another_bank_does_not_block_the_genuine_memory(tmp_path:
         assert examine(there.store, there.id).is_sound
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.usefixtures("any_store")
 def test_a_bank_with_an_old_forged_redaction_imports_the_genuine_memory(
     tmp_path: Path,
@@ -305,6 +306,7 @@ def test_a_bank_with_an_old_forged_redaction_imports_the_genuine_memory(
     assert (again.done.known, again.done.returned, again.done.redacted) == (1, 0, 0)
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.usefixtures("any_store")
 def test_an_old_forgery_of_another_type_is_refused_by_name(tmp_path: Path) -> None:
     """Earlier versions logged it; it is not taken for the bank's own redaction."""

@@ -82,6 +82,7 @@ def surviving_file(source: Path, folder: Path, moment: str) -> str:
     return kept
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.parametrize(
     ("moment", "kept"),
     [

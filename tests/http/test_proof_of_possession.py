@@ -88,6 +88,7 @@ def test_a_client_by_the_spec_writes_over_a_socket(
     assert clients[1].get(f"/v1/banks/{client.bank}").json()["memories"] == 2
 
 
+@pytest.mark.in_check(3)
 @pytest.mark.parametrize(
     "change",
     [

@@ -150,6 +150,7 @@ def test_a_token_for_other_memories_reveals_nothing_on_any_route(
     assert record_counts(gateway) == before
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.parametrize(
     ("kind", "bank"), [("redacts", OWN), ("elsewhere", OWN), ("elsewhere", OTHER)]
 )

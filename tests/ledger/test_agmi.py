@@ -34,6 +34,7 @@ def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setenv(ADDRESS, request.getfixturevalue("postgres"))
 
 
+@pytest.mark.in_check(9)
 @_EACH
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_every_edit_at_rest_is_rejected_on_read(attack: type, make: type[_Adapter]) -> None:

@@ -104,6 +104,7 @@ def test_one_edited_column_hides_no_memory(edit: str, read: str) -> None:
     assert wanted in after or "the wombat sleeps" in after
 
 
+@pytest.mark.in_check(6)
 @pytest.mark.usefixtures("eager_verification")
 @pytest.mark.parametrize("edit", HIDING)
 def test_a_program_that_has_already_read_the_store_detects_an_edit(edit: str) -> None:

@@ -131,6 +131,7 @@ def test_attack_replaced_index_words_are_detected(settings: Settings, change: st
     assert [check.detail for check in _problems_after(settings)] == problems
 
 
+@pytest.mark.in_check(4)
 @pytest.mark.parametrize(
     ("statement", "said"),
     [

@@ -134,6 +134,7 @@ end(children[-1])
 _ADDED = {"idle": 15, "view": 15, "append": 21, "busy": 38}
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.parametrize("case", _CASES)
 def test_parent_and_child_continue_after_a_fork(case: str, tmp_path: Path) -> None:
     """With an open view, with an append of another thread, with many: nothing is lost."""

@@ -131,6 +131,7 @@ def test_repair_saves_and_logs_bytes_that_do_not_verify(bank: Bank) -> None:
     assert repair(bank.store, bank.reopen(), at=now()).before.is_sound
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.parametrize(
     ("edit", "flaw"),
     [

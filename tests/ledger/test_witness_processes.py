@@ -204,6 +204,7 @@ def test_a_recorder_that_is_killed_repeatedly_keeps_acknowledged_heads(
     kill_while_recording(witness, start, 40)
 
 
+@pytest.mark.in_check(3)
 @pytest.mark.parametrize("byte", [0, 1, 4, 21, 22, 300, -2, -1])
 def test_a_line_torn_by_a_kill_is_ignored(witness: Witness, start: Start, byte: int) -> None:
     """Fault: the kernel ends the process within the line; the next append truncates it."""

@@ -74,6 +74,7 @@ def id_of(text: str, words: str) -> str:
     return identity
 
 
+@pytest.mark.in_check(1)
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_a_conversation_of_30_turns_changes_the_right_memories(
     own_home: Path, transport: str

@@ -106,6 +106,7 @@ def test_a_server_with_core_tools_imports_no_toolset() -> None:
     assert sorted((OPTIONAL | CALLS | HTTP) & modules) == []
 
 
+@pytest.mark.in_check(1)
 @pytest.mark.usefixtures("own_home")
 @pytest.mark.parametrize("change", FULL_IMPORTS.values(), ids=FULL_IMPORTS)
 def test_the_sdk_is_imported_completely_if_necessary(change: str) -> None:
@@ -147,16 +148,17 @@ def test_a_server_with_all_toolsets_imports_their_modules() -> None:
     assert sorted(OPTIONAL - modules) == []
 
 
+TOOLSETS = {
+    "context": {"rehydrate", "list_banks"},
+    "files": {"memory"},
+    "artifacts": {"verify_memory", "pam_export_memory", "pam_import_memory"},
+    "sessions": {"session_fork"},
+}
+
+
+@pytest.mark.in_check(1)
 @pytest.mark.usefixtures("own_home")
-def test_each_toolset_adds_its_own_tools() -> None:
+@pytest.mark.parametrize("name", TOOLSETS)
+def test_each_toolset_adds_its_own_tools(name: str) -> None:
     """And no others."""
-    added = {
-        name: set(start_server("--toolset", name)[0]) - set(CORE)
-        for name in ("context", "files", "artifacts", "sessions")
-    }
-    assert added == {
-        "context": {"rehydrate", "list_banks"},
-        "files": {"memory"},
-        "artifacts": {"verify_memory", "pam_export_memory", "pam_import_memory"},
-        "sessions": {"session_fork"},
-    }
+    assert set(start_server("--toolset", name)[0]) - set(CORE) == TOOLSETS[name]

@@ -410,6 +410,7 @@ def named_model(
         yield f"{kind}:some/model", f"{kind}:some/model"
 
 
+@pytest.mark.in_check(2)
 def test_a_change_of_model_is_embedded_in_the_background(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named_model: tuple[str, str]
 ) -> None:

@@ -136,6 +136,7 @@ def test_the_memory_store_answers_by_words_meaning_and_edges(
     assert all(told[0] for told in memory_answers.values())
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.parametrize("kind", STORES[1:])
 def test_every_store_returns_the_same_answers(
     kind: str, memory_answers: dict[str, Any], tmp_path: Path, request: pytest.FixtureRequest

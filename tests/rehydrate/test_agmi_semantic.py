@@ -17,6 +17,7 @@ from satchel.conformance.agmi.semantic import SatchelSemantic
 NO_KEY = ("external", "laundered")
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.parametrize("mutate", [False, True])
 @pytest.mark.parametrize(
     "attack",

@@ -325,6 +325,7 @@ def _line(**changed: object) -> bytes:
     return json.dumps(found | changed).encode() + b"\n"
 
 
+@pytest.mark.in_check(5)
 @pytest.mark.parametrize(
     "text",
     [

@@ -86,6 +86,7 @@ _CLAIMS: tuple[Any, ...] = (
 )
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.parametrize("kind", ["message", "session", "checkpoint", "fork"])
 def test_claimed_positions_are_not_trusted(bank: OpenBank, kind: str) -> None:
     """Attack: counts and pointers of any kind, in each type of record."""

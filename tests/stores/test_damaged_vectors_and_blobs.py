@@ -61,6 +61,7 @@ def change(sample: StoreSample, sql: str, *values: object) -> int:
     return int(count)
 
 
+@pytest.mark.in_check(8)
 @pytest.mark.parametrize(
     "edit",
     [

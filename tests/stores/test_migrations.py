@@ -114,6 +114,7 @@ def test_a_failed_migration_step_leaves_the_old_file_and_no_copy(
     require_current(path, bank, [record.id for record in records])
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.parametrize("moment", ["fsync", "link", "unlink", "between steps", "in a step"])
 def test_a_killed_migration_leaves_the_old_file_and_no_partial_copy(
     tmp_path: Path, moment: str

@@ -108,6 +108,7 @@ def test_reading_a_store_leaves_no_trace(tmp_path: Path, left: str) -> None:
     assert after == before
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.parametrize("left", LEFT)
 def test_a_store_can_be_read_without_write_permission(tmp_path: Path, left: str) -> None:
     """Files of mode 0400 in a folder of mode 0500, without the right to override modes."""

@@ -386,6 +386,7 @@ TABLE_WITH_OPTIONS = (
 )
 
 
+@pytest.mark.in_check(5)
 @pytest.mark.parametrize(
     "unit",
     ["茶", "ก", "ที่", "한", "a", "é", "🎂", "a.", "茶a", "ี", "茶\u200b", "ក្ក", "្ក", "ﷺ", "a\u0301"],

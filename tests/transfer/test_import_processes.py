@@ -100,6 +100,7 @@ def test_an_error_in_the_file_is_the_same_from_a_separate_process(tmp_path: Path
     assert caught.value.line == 2
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.parametrize("after", [0, 1, 3])
 def test_a_killed_reader_process_only_costs_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, process_counts: list[int], after: int

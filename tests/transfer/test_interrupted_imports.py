@@ -66,6 +66,7 @@ def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "urandom", lambda count: b"s" * count)
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.usefixtures("small_groups", "seeded")
 @pytest.mark.parametrize("at", range(6))
 def test_a_killed_import_is_resumed_with_the_same_ids(tmp_path: Path, at: int) -> None:
@@ -82,6 +83,7 @@ def test_a_killed_import_is_resumed_with_the_same_ids(tmp_path: Path, at: int) -
     assert bring(path, "b").banks[0].done.known == 40
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.usefixtures("small_groups")
 @pytest.mark.parametrize("at", [0, 5, 6, 11, 12, 17])
 def test_an_import_into_several_banks_is_resumed(tmp_path: Path, at: int) -> None:

@@ -49,6 +49,7 @@ def _key() -> object:
     return signing_key(load_settings())[0]
 
 
+@pytest.mark.in_check(8)
 @pytest.mark.parametrize("name", WRITABLE)
 def test_a_bank_with_redacted_memories_exports_to_every_format(
     name: str, bank: str, tmp_path: Path

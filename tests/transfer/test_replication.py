@@ -367,6 +367,7 @@ _ATTACKS = {
 }
 
 
+@pytest.mark.in_check(8)
 @pytest.mark.parametrize("here", ["an older copy", "nothing"])
 @pytest.mark.parametrize("attack", _ATTACKS, ids=str)
 def test_attack_a_pull_from_a_tampered_store_changes_nothing(
@@ -643,6 +644,7 @@ def test_an_import_open_on_both_sides_is_completed_by_either(
     assert are_equal(one, two)
 
 
+@pytest.mark.in_check(2)
 @pytest.mark.parametrize("after", range(6))
 def test_an_interrupted_merge_is_invisible_and_resumed(
     after: int, diverge: tuple[Machine, Machine, Sealed], monkeypatch: pytest.MonkeyPatch

@@ -123,6 +123,7 @@ def ring(source_folder: Path, new_address: Callable[[str], str]) -> dict[str, st
     return found
 
 
+@pytest.mark.in_check(3)
 @pytest.mark.parametrize("target", KINDS)
 @pytest.mark.parametrize("source", KINDS)
 def test_a_store_of_any_kind_can_be_copied_to_any_kind(

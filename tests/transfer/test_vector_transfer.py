@@ -330,6 +330,7 @@ def test_a_vector_of_a_changed_text_is_not_used(vector_archive: Path) -> None:
     assert vectors("copy").keys() == {TEXTS[0], "Noor hates order.", TEXTS[2]}
 
 
+@pytest.mark.in_check(5)
 @pytest.mark.parametrize(
     "hostile",
     [

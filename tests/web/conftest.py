@@ -1,4 +1,4 @@
-"""One browser for each module, and a tab with its own server for each test."""
+"""One browser for each test process, and a tab with its own server for each test."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -16,7 +16,7 @@ from web_kit import (
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def driven() -> Iterator[SharedBrowser]:
     """A headless Chromium; while it is open, no test of another folder runs an event loop."""
     if find_spec("playwright") is None or installed_browser() is None:

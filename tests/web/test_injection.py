@@ -1,7 +1,6 @@
 """Text of memories, names and addresses is inert on the page, and requests nothing else."""
 
 import json
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -207,20 +206,25 @@ def _wait_for_view(page: Any) -> None:
     page.locator("main[aria-busy], main [aria-busy]").first.wait_for(state="detached")
 
 
+@pytest.mark.in_check(2)
+@pytest.mark.parametrize("name", [name for name in ODD if "/" not in name])
 def test_memory_files_work_with_any_name_of_a_bank(
+    tab: BrowserTab, owner_client: TestClient, name: str
+) -> None:
+    """A file is created and shown."""
+    page = tab.go(f"b/{_create_bank(owner_client, name)}/files")
+    page.get_by_role("button", name="New file").click()
+    page.get_by_role("dialog").get_by_label("Path").fill("notes/today 100%.md")
+    page.get_by_role("dialog").get_by_role("textbox", name="Text").fill("buy tea")
+    page.keyboard.press("Tab")
+    page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    page.locator("pre.file", has_text="buy tea").wait_for()
+
+
+def test_a_bank_whose_name_cannot_be_a_folder_shows_a_hint_in_files(
     tab: BrowserTab, owner_client: TestClient
 ) -> None:
-    """A name that cannot be a folder gets an error with a hint."""
-    for name in ODD:
-        if "/" in name:
-            continue
-        page = tab.go(f"b/{_create_bank(owner_client, name)}/files")
-        page.get_by_role("button", name="New file").click()
-        page.get_by_role("dialog").get_by_label("Path").fill("notes/today 100%.md")
-        page.get_by_role("dialog").get_by_role("textbox", name="Text").fill("buy tea")
-        page.keyboard.press("Tab")
-        page.get_by_role("dialog").get_by_role("button", name="Save").click()
-        page.locator("pre.file", has_text="buy tea").wait_for()
+    """It names the reason, and what to do."""
     for name in ("a/b", "..", "x" * 300):
         page = tab.go(f"b/{_create_bank(owner_client, name)}/files")
         page.get_by_text("a bank with this name cannot have memory files").wait_for()
@@ -228,7 +232,7 @@ def test_memory_files_work_with_any_name_of_a_bank(
         tab.errors.clear()  # the browser logs the 422
 
 
-@pytest.mark.in_check(2)
+@pytest.mark.in_check(1)
 @pytest.mark.parametrize("name", ODD)
 def test_all_views_of_a_bank_work_with_any_name(
     tab: BrowserTab, owner_client: TestClient, name: str
@@ -251,17 +255,18 @@ def test_all_views_of_a_bank_work_with_any_name(
     assert owner_client.get(f"/v1/banks/{bank}").json()["memories"] == 1
 
 
-def test_attack_an_address_of_the_page_requests_other_routes(
-    tab: BrowserTab, owner_client: TestClient
+@pytest.mark.in_check(1)
+@pytest.mark.parametrize(("part", "below"), BELOW.items())
+def test_attack_an_address_in_a_bank_requests_other_routes(
+    tab: BrowserTab, owner_client: TestClient, part: str, below: str
 ) -> None:
     """All requests are below the route of the address."""
     bank = create_sample_bank(owner_client)
     asked = list[str]()
     tab.page.on("request", lambda request: asked.append(request.url))
-    for (part, below), step in product(BELOW.items(), STEPS):
-        if step == STEPS[0]:  # late requests belong to the same view
-            tab.go("jobs")
-            _wait_for_view(tab.page)
+    tab.go("jobs")
+    _wait_for_view(tab.page)
+    for step in STEPS:
         asked.clear()
         tab.go(f"b/{bank}/{part.format(step)}")
         _wait_for_view(tab.page)
@@ -272,6 +277,15 @@ def test_attack_an_address_of_the_page_requests_other_routes(
             assert usual or path.startswith(allowed), (step, path)
             assert "%2f" not in path.lower().replace("%252f", ""), step
             assert "/.." not in path, step
+    tab.errors.clear()  # the browser logs what is missing
+
+
+def test_attack_an_address_of_the_page_requests_other_routes(tab: BrowserTab) -> None:
+    """All requests are below the route of the address."""
+    asked = list[str]()
+    tab.page.on("request", lambda request: asked.append(request.url))
+    tab.go("jobs")
+    _wait_for_view(tab.page)
     for page in [f"{part}/{step}" for part in ("receipts", "b") for step in STEPS]:
         asked.clear()
         tab.go(page)
@@ -283,7 +297,7 @@ def test_attack_an_address_of_the_page_requests_other_routes(
     tab.errors.clear()  # the browser logs what is missing
 
 
-@pytest.mark.in_check(2)
+@pytest.mark.in_check(1)
 @pytest.mark.parametrize(
     "name", ["constructor", "toString", "hasOwnProperty", "__proto__", "nothing"]
 )
@@ -324,7 +338,11 @@ def test_bidirectional_characters_are_escaped_in_titles(
     assert hidden == 0
 
 
-def test_a_token_with_invalid_characters_is_requested_again(browser: Any, own_home: object) -> None:
+@pytest.mark.in_check(1)
+@pytest.mark.parametrize("sign", ["☃", "a\nb", "\u202e", "\x00"], ids=ascii)
+def test_a_token_with_invalid_characters_is_requested_again(
+    browser: Any, own_home: object, sign: str
+) -> None:
     """The dialog shows the reason; a stored one does not lock the user out."""
     del own_home
     shown = "0123456789" * 2
@@ -334,19 +352,18 @@ def test_a_token_with_invalid_characters_is_requested_again(browser: Any, own_ho
         page = context.new_page()
         page.goto(f"{address}/")
         box = page.get_by_role("dialog")
-        for sign in ("☃", "a\nb", "\u202e", "\x00"):
-            box.wait_for()
-            field = box.get_by_label("Operator token")
-            field.evaluate("(one, said) => { one.type = 'text'; one.value = said; }", f"x{sign}y")
-            if field.input_value() == f"x{sign}y":  # a field removes line breaks itself
-                box.get_by_role("button", name="Sign in").click()
-                box.get_by_text("A token cannot contain these characters").wait_for()
-            field.fill(shown)
+        box.wait_for()
+        field = box.get_by_label("Operator token")
+        field.evaluate("(one, said) => { one.type = 'text'; one.value = said; }", f"x{sign}y")
+        if field.input_value() == f"x{sign}y":  # a field removes line breaks itself
             box.get_by_role("button", name="Sign in").click()
-            page.get_by_role("heading", name="Banks").first.wait_for()
-            box.wait_for(state="detached")
-            page.evaluate("(said) => sessionStorage.setItem('satchel operator', said)", f"x{sign}y")
-            page.reload()
+            box.get_by_text("A token cannot contain these characters").wait_for()
+        field.fill(shown)
+        box.get_by_role("button", name="Sign in").click()
+        page.get_by_role("heading", name="Banks").first.wait_for()
+        box.wait_for(state="detached")
+        page.evaluate("(said) => sessionStorage.setItem('satchel operator', said)", f"x{sign}y")
+        page.reload()
         box.get_by_label("Operator token").fill(shown)
         box.get_by_role("button", name="Sign in").click()
         box.wait_for(state="detached")

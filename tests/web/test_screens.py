@@ -170,7 +170,7 @@ def _moved(found: dict[str, list[float]], wanted: dict[str, list[float]]) -> lis
     return wrong
 
 
-@pytest.mark.in_check(1)
+@pytest.mark.prove
 @pytest.mark.parametrize("width", WIDTHS)
 def test_main_views_look_as_their_reference_images(
     views: tuple[Any, str, dict[str, str]], width: int

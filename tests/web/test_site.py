@@ -109,6 +109,7 @@ def test_pages_fit_a_phone_and_ask_no_other_server(
     assert len(elsewhere) > len(pages)
 
 
+@pytest.mark.prove
 def test_the_search_finds_a_page_without_a_service(browser: Any, address: str) -> None:
     """The index is a file of the site."""
     page = browser.new_page()

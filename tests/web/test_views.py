@@ -337,6 +337,7 @@ _HIT = """() => {
 }"""
 
 
+@pytest.mark.prove
 def test_a_graph_of_5000_memories_is_laid_out_and_drawn_in_frames(
     tab: BrowserTab, bank: str
 ) -> None:
