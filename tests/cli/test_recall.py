@@ -101,6 +101,20 @@ def test_recall_omits_expired_and_untrusted_memories(satchel: Run) -> None:
     assert satchel("recall", "กาแฟ", "--trust", "tool").out != ""
 
 
+@pytest.mark.usefixtures("bank")
+def test_recall_that_finds_nothing_prints_how_it_searched(satchel: Run) -> None:
+    """Without an option: the terms, whether vectors were compared, and what was excluded."""
+    printed = satchel("recall", "咖啡").err
+    assert "searched for: 咖啡" in printed
+    assert "vectors: " in printed
+    assert "candidates: " in printed
+    assert "excluded: 1 by validity" in printed
+    listed = satchel("recall", "--tag", "nowhere").err
+    assert "searched for: the newest" in listed
+    assert "by tags" in listed
+    assert "vectors" not in listed
+
+
 def test_memories_over_the_budget_are_counted(satchel: Run, bank: str) -> None:
     """They are omitted as a whole; the message goes to stderr."""
     append_records(bank, Semantic(text="tea " * 300), Semantic(text="tea, briefly"))

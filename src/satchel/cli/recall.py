@@ -51,10 +51,8 @@ def show_answer(answer: actions.Answer) -> None:
     if answer.plan.reranker_note:
         message(answer.plan.reranker_note)
     if not (answer.memories or answer.files):
-        excluded = answer.plan.excluded
-        message(
-            f"nothing found; excluded: {_excluded(answer.plan)}" if excluded else "nothing found"
-        )
+        message("nothing found")
+        _show_search_plan(answer.plan)
     _show_omitted(answer)
 
 
@@ -97,20 +95,19 @@ def _show_time(plan: SearchPlan) -> None:
 
 def _show_search_plan(plan: SearchPlan) -> None:
     message(f"searched for: {', '.join(plan.terms) or 'the newest'}")
-    message(f"vectors: {plan.vectors or plan.note or 'none; to compute them: satchel embed'}")
     if plan.reranker is not None:
         message(f"reranked by: {plan.reranker}")
-    message(
-        f"candidates: {plan.by_words:,} by words, {plan.by_meaning:,} by meaning,"
-        f" {plan.by_edges:,} by links; read: {plan.looked_at:,}"
-    )
+    if plan.terms:
+        message(f"vectors: {plan.vectors or plan.note or 'none; to compute them: satchel embed'}")
+        message(
+            f"candidates: {plan.by_words:,} by words, {plan.by_meaning:,} by meaning,"
+            f" {plan.by_edges:,} by links; read: {plan.looked_at:,}"
+        )
+    else:
+        message(f"read: {plan.looked_at:,}")
     if plan.excluded:
-        message(f"excluded: {_excluded(plan)}")
-
-
-def _excluded(plan: SearchPlan) -> str:
-    """Return how many of the matches each filter excluded."""
-    return ", ".join(f"{number:,} by {name}" for name, number in plan.excluded.items())
+        excluded = (f"{number:,} by {name}" for name, number in plan.excluded.items())
+        message(f"excluded: {', '.join(excluded)}")
 
 
 def _show_code(memory: Memory) -> None:

@@ -347,11 +347,15 @@ def recall(
     These steps exclude memories, in this order; ranking (``order``) excludes none:
 
     1. Nomination (``Pool.fill``): by words, by meaning, and by links of the best; a filter
-       nominates nothing. Columns (type, owner, time: ``Query.column_filter``) restrict it.
-    2. Verification (``View.ranked``): retired, quarantined and incomplete records are dropped.
+       nominates nothing. ``View.nominees`` omits incomplete imports and what a token does not
+       include; columns (type, owner, time, state, quarantine: ``Query.column_filter``) exclude.
+    2. Verification (``View.ranked``): the columns are compared with the signed records. At most
+       ``MOST_LOOKED_AT`` records; ``RecallResult.complete`` is False if there were more.
     3. ``Query.excluded_by``: tags, provider, source, validity; then the trust class. Counted in
-       ``SearchPlan.excluded``.
+       ``SearchPlan.excluded`` as far as matches are read.
     4. ``_Recall.answer``: the limit, and the budget (``RecallResult.over_budget``).
+
+    Before them, ``recall.search`` applies the settings of the bank and the fork of a session.
 
     Without words, or with punctuation alone, the newest are returned. A text of common words only,
     such as "to be", is searched by the rarest of them. Each record is verified. A memory that does
