@@ -308,6 +308,20 @@ def test_a_listing_is_paged_with_after(satchel: Run) -> None:
     assert "superseded" not in satchel("list", "--all").out
 
 
+def test_show_reports_that_a_memory_is_not_valid_now(satchel: Run) -> None:
+    """Recall omits it, although it is current."""
+    later = remember(satchel, "Ada will live in Paris", "--valid-from", "2999-01-01")
+    earlier = remember(satchel, "Ada lives in London", "--valid-until", "2001-01-01")
+    always = remember(satchel, "Ada drinks tea", "--valid-from", "2001-01-01")
+    for name, state in (
+        (later, "current, not valid now"),
+        (earlier, "current, not valid now"),
+        (always, "current"),
+    ):
+        (shown,) = [each for each in satchel("show", name).out.splitlines() if "state" in each]
+        assert shown.split(maxsplit=1)[1] == state
+
+
 def test_show_lists_the_fields_of_a_memory_and_its_raw_bytes(satchel: Run, process: Start) -> None:
     """The bytes hash to its ID."""
     made = remember(satchel, "parent", "--key", "k", "--metadata", "m=1")

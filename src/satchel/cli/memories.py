@@ -43,6 +43,7 @@ from satchel.cli._tree import Argument, CommandOption, Group
 from satchel.config.options import file_to_read
 from satchel.crypto.json_reader import JsonReader
 from satchel.errors import LimitError, MalformedError, UsageError
+from satchel.model.values import now
 from satchel.ports.operations import Option, Options, PathText, texts
 from satchel.runtime.files import open_input
 from satchel.setup import init
@@ -209,7 +210,7 @@ def show_listing(result: Listing) -> None:
 def show_memory(result: MemoryDetails) -> None:
     """Print a record, member by member."""
     _notes(result.notes)
-    rows = list[tuple[str, object]]([("id", result.id), ("state", result.state)])
+    rows = list[tuple[str, object]]([("id", result.id), ("state", _state(result))])
     if result.held:
         rows.append(("quarantined", "until it is reviewed"))
     if result.redacted is not None:
@@ -225,6 +226,15 @@ def show_memory(result: MemoryDetails) -> None:
     rows += [("derived", each) for each in result.children]
     rows.append(("verified by", f"{result.proof.root}, signed {result.proof.at}"))
     print_facts(rows)
+
+
+def _state(memory: MemoryDetails) -> str:
+    """Return the state of a record, and whether recall omits it because it is not valid now."""
+    moment = now()
+    begins, ends = memory.text_of_valid_from, memory.text_of_valid_until
+    if (begins is None or begins <= moment) and (ends is None or moment < ends):
+        return memory.state
+    return f"{memory.state}, not valid now"
 
 
 def show_history(result: History) -> None:
@@ -334,8 +344,8 @@ def _show_version(version: MemoryVersion) -> None:
         version.id,
         style="bold",
     )
-    for name, (was, now) in version.differs.items():
-        line(f"  {name}: ", _excerpt_of(was), " -> ", _excerpt_of(now))
+    for name, (before, after) in version.differs.items():
+        line(f"  {name}: ", _excerpt_of(before), " -> ", _excerpt_of(after))
     if not version.differs:
         line("  ", excerpt(version.text))
     if version.redacted is not None:
