@@ -26,6 +26,7 @@ from token_kit import chain_of, later
 from satchel.api.store import Satchel, open_store
 from satchel.bank import operations
 from satchel.bank.machine_keys import signing_key
+from satchel.cli.main import run
 from satchel.config.settings import load_settings
 from satchel.crypto.tokens import Tags
 from satchel.mcp.principal import ToolCaller
@@ -74,6 +75,28 @@ def test_an_agent_remembers_recalls_and_forgets(own_home: Path) -> None:
         assert gone["ids"] == [kept["id"]]
         assert (await call(client, "recall", query="Ada"))["entries"] == []
         assert [one["name"] for one in (await call(client, "list_banks"))["banks"]] == ["default"]
+
+    with_client(work)
+
+
+def test_recall_that_finds_nothing_says_why(own_home: Path) -> None:
+    """A model that asks with the wrong type does not conclude that nothing is known."""
+    del own_home
+
+    async def work(client: Client) -> None:
+        assert "There are no memories." in (await call(client, "recall", query=""))["text"]
+        past = ["remember", "Ada drank coffee", "--valid-until", "2001-01-01"]
+        assert await asyncio.to_thread(run, past) == 0
+        for arguments, text in (
+            ({"query": "coffee"}, "Excluded: 1 by validity."),
+            ({"query": ""}, "Excluded: 1 by validity."),
+            ({"query": "", "type": "procedural"}, "No memory matches."),
+            ({"query": "zebra"}, "No memory matches."),
+        ):
+            found = await call(client, "recall", **arguments)
+            assert found["entries"] == []
+            assert text in found["text"], arguments
+            assert "There are no memories" not in found["text"], arguments
 
     with_client(work)
 

@@ -106,8 +106,7 @@ def _show_search_plan(plan: SearchPlan) -> None:
     else:
         message(f"read: {plan.looked_at:,}")
     if plan.excluded:
-        excluded = (f"{number:,} by {name}" for name, number in plan.excluded.items())
-        message(f"excluded: {', '.join(excluded)}")
+        message(f"excluded: {plan.text_of_excluded}")
 
 
 def _show_code(memory: Memory) -> None:

@@ -284,6 +284,11 @@ class SearchPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     excluded: dict[str, int] = {}
     """How many of these a filter excluded: tags, provider, source, validity or trust."""
 
+    @property
+    def text_of_excluded(self) -> str:
+        """How many each filter excluded, such as ``1 by tags, 2 by trust``."""
+        return ", ".join(f"{number:,} by {name}" for name, number in self.excluded.items())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallResult:

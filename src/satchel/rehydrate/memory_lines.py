@@ -19,6 +19,7 @@ from satchel.ports.inference import Tokenizer
 from satchel.recall.engine import recall
 from satchel.recall.models import query_embedders, reranker_of
 from satchel.recall.order import effective_trust
+from satchel.recall.query import Query, SearchPlan
 from satchel.recall.search import RecallOptions, query_of
 from satchel.rehydrate.frames import (
     EncodedFrame,
@@ -195,11 +196,19 @@ def recalled_listing(bank: OpenBank, options: RecallOptions) -> ContextListing:
             reranker=reranker_of(bank.settings, rerank=query.rerank),
         )
         items = [ListingItem(hit.logged, hit.entry, hit.trust) for hit in recalled.hits]
-        empty = "No memory matches." if options.text.strip() else "There are no memories."
-        result = _listing(bank, view, items, options.budget, empty)
+        result = _listing(bank, view, items, options.budget, _nothing_found(query, recalled.plan))
     ids = [item.logged.record.id for item in items]
     bank.tell("on_recall", ids, {"memories": len(ids)})
     return result
+
+
+def _nothing_found(query: Query, plan: SearchPlan) -> str:
+    """Return what a model reads in place of memories: whether filters excluded some."""
+    if plan.excluded:
+        return f"No memory matches. Excluded: {plan.text_of_excluded}."
+    if query.text.strip() or query.has_column_filter:
+        return "No memory matches."
+    return "There are no memories."
 
 
 def newest_listing(bank: OpenBank, request: ListRequest) -> ContextListing:
