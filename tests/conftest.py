@@ -58,14 +58,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _mark_other_cases(items: list[pytest.Item]) -> None:
-    cases = defaultdict[str, list[pytest.Item]](list)
+    cases = defaultdict[tuple[str, int], list[pytest.Item]](list)
     for item in items:
-        if item.get_closest_marker("in_check"):
-            cases[item.nodeid.partition("[")[0]].append(item)
-    for found in cases.values():
-        marker = found[0].get_closest_marker("in_check")
-        assert marker is not None
-        spaced = {round(index * len(found) / marker.args[0]) for index in range(marker.args[0])}
+        for marker in item.iter_markers("in_check"):
+            cases[item.nodeid.partition("[")[0], marker.args[0]].append(item)
+    for (_, number), found in cases.items():
+        spaced = {round(index * len(found) / number) for index in range(number)}
         for index, item in enumerate(found):
             if index not in spaced:
                 item.add_marker(pytest.mark.prove)

@@ -20,7 +20,7 @@ from web_kit import (
 def driven() -> Iterator[SharedBrowser]:
     """A headless Chromium; while it is open, no test of another folder runs an event loop."""
     if find_spec("playwright") is None or installed_browser() is None:
-        pytest.skip("no browser is installed: apt-get install chromium-headless-shell")
+        pytest.skip("no browser is installed: apt-get install chromium")
     with launched_browser() as found:
         yield found
 

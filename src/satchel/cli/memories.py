@@ -43,7 +43,7 @@ from satchel.cli._tree import Argument, CommandOption, Group
 from satchel.config.options import file_to_read
 from satchel.crypto.json_reader import JsonReader
 from satchel.errors import LimitError, MalformedError, UsageError
-from satchel.model.values import now
+from satchel.model.values import is_within, now
 from satchel.ports.operations import Option, Options, PathText, texts
 from satchel.runtime.files import open_input
 from satchel.setup import init
@@ -230,11 +230,8 @@ def show_memory(result: MemoryDetails) -> None:
 
 def _state(memory: MemoryDetails) -> str:
     """Return the state of a record, and whether recall omits it because it is not valid now."""
-    moment = now()
-    begins, ends = memory.text_of_valid_from, memory.text_of_valid_until
-    if (begins is None or begins <= moment) and (ends is None or moment < ends):
-        return memory.state
-    return f"{memory.state}, not valid now"
+    valid = is_within(now(), memory.text_of_valid_from, memory.text_of_valid_until)
+    return memory.state if valid else f"{memory.state}, not valid now"
 
 
 def show_history(result: History) -> None:

@@ -77,6 +77,11 @@ def now() -> str:
     return format_time(datetime.now(UTC))
 
 
+def is_within(moment: str, since: str | None, until: str | None) -> bool:
+    """Return whether a moment is from ``since`` on and before ``until``; None is no limit."""
+    return (since is None or since <= moment) and (until is None or moment < until)
+
+
 def read_time(text: str) -> str | None:
     """Return an ISO 8601 text as canonical text, or None if it is not an exact moment.
 

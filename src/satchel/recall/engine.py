@@ -18,7 +18,7 @@ from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Entry, Episodic, FileVersion, Model, Semantic
 from satchel.model.text import PER_MEMORY, estimated_tokens, memory_text
-from satchel.model.values import ENTRY_TYPES, TrustClass, is_id
+from satchel.model.values import ENTRY_TYPES, TrustClass, is_id, is_within
 from satchel.model.values import now as present
 from satchel.ports.inference import Reranker
 from satchel.ports.links import LoggedLink
@@ -224,9 +224,7 @@ class Pool:
     def _is_valid(self, model: Model | None) -> bool:
         if not isinstance(model, Edge):
             return True  # an entry with parents
-        return (model.valid_from is None or model.valid_from <= self._at) and (
-            model.valid_until is None or self._at < model.valid_until
-        )
+        return is_within(self._at, model.valid_from, model.valid_until)
 
 
 FIRST = 30

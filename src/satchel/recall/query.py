@@ -9,7 +9,7 @@ from satchel.crypto.log import Head
 from satchel.errors import UsageError
 from satchel.ledger.projection import VerifiedRecord
 from satchel.model.records import Entry, FileVersion
-from satchel.model.values import Component, TrustClass, is_canonical_time
+from satchel.model.values import Component, TrustClass, is_canonical_time, is_within
 from satchel.ports.rows import Filter
 from satchel.recall.order import Signals
 
@@ -160,10 +160,8 @@ def is_valid(entry: Entry, now: str) -> bool:
     That is from ``valid_from`` on, before ``valid_until``, and before ``expires_at``. A listing
     (``bank.memory.has_expired``) judges ``expires_at`` alone.
     """
-    return (
-        (entry.valid_from is None or entry.valid_from <= now)
-        and (entry.valid_until is None or now < entry.valid_until)
-        and (entry.expires_at is None or now < entry.expires_at)
+    return is_within(now, entry.valid_from, entry.valid_until) and is_within(
+        now, None, entry.expires_at
     )
 
 

@@ -22,7 +22,7 @@ from satchel.crypto.sealed_records import decode_record
 from satchel.errors import InputError
 from satchel.ledger.view import View
 from satchel.model.records import AnyRecord, Entry, Episodic, Model
-from satchel.model.values import format_time, resolved, to_datetime
+from satchel.model.values import format_time, is_within, resolved, to_datetime
 from satchel.ports.rows import Row, words_in
 from satchel.stores.text_search import STOP_WORDS, Term, tokens_of
 
@@ -100,11 +100,7 @@ class TimeRange:
 
     def includes(self, moment: str | None) -> bool:
         """Return whether a moment is within this time; None is not."""
-        return (
-            moment is not None
-            and (self.since is None or self.since <= moment)
-            and (self.until is None or moment < self.until)
-        )
+        return moment is not None and is_within(moment, self.since, self.until)
 
 
 def parse_time_range(text: str, at: str) -> TimeRange | None:

@@ -15,7 +15,7 @@ from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Entry, Semantic
 from satchel.model.text import memory_text
-from satchel.model.values import Component, TrustClass
+from satchel.model.values import Component, TrustClass, is_within
 from satchel.ports.rows import Filter
 from satchel.recall.engine import recall
 from satchel.recall.order import Signals, effective_trust, is_trusted
@@ -271,9 +271,7 @@ class _Ranking:
 
     def _penalty(self, entry: Entry, now: str, *, is_superseded: bool) -> float:
         penalty = SUPERSEDED if is_superseded else 1.0
-        if (entry.valid_from is not None and now < entry.valid_from) or (
-            entry.valid_until is not None and entry.valid_until <= now
-        ):
+        if not is_within(now, entry.valid_from, entry.valid_until):
             penalty *= OUTDATED
         return penalty * STUFFED if is_stuffed(memory_text(entry), self._terms) else penalty
 
