@@ -101,6 +101,14 @@ def test_recall_omits_expired_and_untrusted_memories(satchel: Run) -> None:
     assert satchel("recall", "กาแฟ", "--trust", "tool").out != ""
 
 
+def test_recall_in_an_empty_bank_says_that_it_is_empty(satchel: Run) -> None:
+    """It does not advise computing vectors."""
+    assert satchel("bank", "create", "empty").status == 0
+    printed = satchel("recall", "tea", "--bank", "empty").err
+    assert "vectors: the bank has no memories" in printed
+    assert "satchel embed" not in printed
+
+
 @pytest.mark.usefixtures("bank")
 def test_recall_that_finds_nothing_prints_how_it_searched(satchel: Run) -> None:
     """Without an option: the terms, whether vectors were compared, and what was excluded."""

@@ -588,10 +588,11 @@ class _Recall:
 
     def _note_counts(self, meaning: SemanticQuery, words: int, near: int, edges: int) -> None:
         model = meaning.info.model if meaning and meaning.info is not None else None
+        is_empty = not any(self.view.head.counts.get(name) for name in ENTRY_TYPES)
         self._plan = structs.replace(
             self._plan,
             vectors=model,
-            note=meaning.note,
+            note="the bank has no memories" if is_empty else meaning.note,
             by_words=words,
             by_meaning=near,
             by_edges=edges,

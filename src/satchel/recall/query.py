@@ -259,7 +259,7 @@ class SearchPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Model of the vectors that were compared; None if words alone counted."""
 
     note: str = ""
-    """Why no vectors were compared, if the bank has some."""
+    """Why no vectors were compared, if the bank has some, or has no memories."""
 
     reranker: str | None = None
     """Model that reranked the best memories; None if none did."""
